@@ -1,0 +1,1 @@
+"""Runnable experiments: run, bench, inspect, configs."""

@@ -1,0 +1,1 @@
+"""Starting the same program on one machine, several processes, or a pod."""
