@@ -49,11 +49,7 @@ def load(
     ValueError: a truncated file, an unsupported architecture or setting, a
       missing, misshapen or spare tensor; in one sentence that names it.
   """
-  try:
-    reader = gguf.GGUFReader(path)
-    fields = {key: field.contents() for key, field in reader.fields.items()}
-  except (ValueError, IndexError, KeyError, OverflowError, UnicodeDecodeError) as error:
-    raise ValueError(f'{path} is truncated or not a GGUF file: {error}.') from error
+  reader, fields = _read(path)
   tensors = {tensor.name: tensor for tensor in reader.tensors}
   factors = tensors.pop(_FREQS, None)
   config = _config(
@@ -80,6 +76,23 @@ def load(
     return value
 
   return config, checkpoint_layout.assemble(config, found, read, path), fields
+
+
+def metadata(path: pathlib.Path) -> dict[str, Any]:
+  """The metadata of a GGUF file by key, arrays as lists; no tensor is touched.
+
+  Raises:
+    ValueError: a truncated file, or not a GGUF file.
+  """
+  return _read(path)[1]
+
+
+def _read(path):
+  try:
+    reader = gguf.GGUFReader(path)
+    return reader, {key: field.contents() for key, field in reader.fields.items()}
+  except (ValueError, IndexError, KeyError, OverflowError) as error:
+    raise ValueError(f'{path} is truncated or not a GGUF file: {error}.') from error
 
 
 def _undo_permutation(value, num_heads):

@@ -71,8 +71,8 @@ class Tokenizer:
     self.bos_id = bos_id
     self.add_bos = add_bos
     self.pad_id = self.stop_ids[0] if pad_id is None else pad_id
-    for name, index in (('bos_id', bos_id), ('pad_id', self.pad_id),
-                        *(('stop id', i) for i in self.stop_ids)):
+    for name, index in (*(('stop id', i) for i in self.stop_ids),
+                        ('bos_id', bos_id), ('pad_id', self.pad_id)):
       if index is not None and not 0 <= index < self.vocab_size:
         raise ValueError(f'{name}={index} is outside the vocabulary of {self.vocab_size} ids.')
     if add_bos and bos_id is None:
