@@ -208,7 +208,9 @@ class Policy(NamedTuple):
   """A policy as pure functions over a params pytree (see rlvr/policy).
 
   Attributes:
-    init: (key) -> params.
+    init: (key) -> params, f32.
+    cast: (params) -> params in compute dtype. The functions below do it
+      themselves; a caller that loops does it once before (it is idempotent).
     score: (params, rows, knobs, *, anchors=None) -> PolicyOutput; `rows` is a
       Rollout or one cell of a Batch.
     prefill: (params, prompts) -> prefix, a pytree with `.logits` f32[P, V],
@@ -220,6 +222,7 @@ class Policy(NamedTuple):
   """
 
   init: Callable[..., Any]
+  cast: Callable[[Any], Any]
   score: Callable[..., PolicyOutput]
   prefill: Callable[..., Any]
   init_cache: Callable[..., Any]

@@ -1,0 +1,5 @@
+"""Shared-prompt attention for training: a prompt's keys serve all its responses."""
+
+from kernels.dual_attention.api import causal_attention, dual_attention
+
+__all__ = ['causal_attention', 'dual_attention']
