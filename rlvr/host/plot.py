@@ -38,7 +38,8 @@ def plot(run_dir: str | os.PathLike, *, path: str | os.PathLike | None = None) -
   drawing = figure.Figure(figsize=(13, 7.2), layout='constrained')
   backend_agg.FigureCanvasAgg(drawing)
   panels = drawing.subplots(2, 3, sharex=True).flat
-  drawing.suptitle(f'{pathlib.Path(run_dir).absolute().name}, {rows[-1]["step"]} steps')
+  last_step = max(row['step'] for row in rows)
+  drawing.suptitle(f'{pathlib.Path(run_dir).absolute().name}, {last_step} steps')
 
   _panel(panels[0], 'Training reward', 'mean reward', rows, [('reward', '', _BLUE)])
   _evaluation(panels[1], rows)
@@ -51,7 +52,7 @@ def plot(run_dir: str | os.PathLike, *, path: str | os.PathLike | None = None) -
       ('truncated', 'responses cut', _GREEN), ('ungraded', 'rows ungraded', _GREY)])
   for panel in panels[3:]:
     panel.set_xlabel('step')
-  panels[0].set_xlim(left=0, right=max(rows[-1]['step'], 1))
+  panels[0].set_xlim(left=0, right=max(last_step, 1))
 
   temporary = path.with_name(f'.{path.name}.tmp')
   drawing.savefig(temporary, format='png', dpi=110)
@@ -109,8 +110,8 @@ def _panel(panel, title, label, rows, lines, log=False):
     drawn.append((legend, np.isfinite(values).any()))
   if not drawn:
     _note(panel, 'not recorded')
-  elif log and not drawn[0][1]:
-    _note(panel, '0 at every finite step')
+  elif not any(visible for _, visible in drawn):
+    _note(panel, '0 at every step' if finite.any() else 'never finite')
   elif log:
     panel.set_yscale('log')
   if any(legend for legend, visible in drawn if visible):
@@ -148,6 +149,8 @@ def _evaluation(panel, rows):
     chosen = [row for row in rows if name in row]
     steps, values = _series(chosen, name)
     low, high = (_series(chosen, f'{name}{end}')[1] for end in ('_low', '_high'))
+    if len(steps) == 1:  # A band of one point has no width.
+      panel.vlines(steps, low, high, color=colour, alpha=0.4, linewidth=4)
     panel.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
     panel.plot(steps, values, color=colour, linewidth=1.5, marker='o', markersize=4,
                label=name.removeprefix('eval/'))

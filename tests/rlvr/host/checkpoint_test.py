@@ -18,6 +18,9 @@ import pytest
 
 from rlvr.host import checkpoint
 
+# Reading a damaged checkpoint leaves Orbax's other reads unawaited; they are collected later.
+pytestmark = pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
+
 _FINGERPRINT = {'model': {'width': 4, 'sizes': (1, 2)}, 'seed': 0}
 _OPTIMIZER = optax.adamw(1e-2)
 
@@ -160,6 +163,37 @@ class TestRoundTrip:
         assert alone['w'].sharding.spec == P(None, 'data')
         assert_same(alone, state.params)
         ''', JAX_NUM_CPU_DEVICES='4')
+
+
+  def test_several_processes_save_one_array_together(self, tmp_path):
+    code = child_code(f'''
+        from launch import local
+        assert local.initialize_from_env()
+        import jax
+        import jax.numpy as jnp
+        from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+        mesh = jax.make_mesh((2,), ('data',), axis_types=(AxisType.Auto,))
+        place = lambda array, spec: jax.make_array_from_callback(
+            array.shape, NamedSharding(mesh, spec), lambda index: array[index])
+        values = np.arange(8., dtype=np.float32)
+        make = lambda: checkpoint.Checkpointer({str(tmp_path / 'c')!r}, keep=1, fingerprint={{}})
+        writer = make()
+        for step in (1, 2):
+          state = {{'params': {{'w': place(values * step, P('data'))}}}}
+          writer.save(step, state, {{'step': step}})
+        like = {{'params': {{'w': place(values * 0, P('data'))}}}}
+        found, cursor = make().restore(like)
+        mine = found['params']['w'].addressable_data(0)
+        np.testing.assert_array_equal(mine, 2 * np.split(values, 2)[jax.process_index()])
+        assert cursor == {{'step': 2}} and writer.all_steps() == [2]
+        writer.close()
+        print('same')
+        ''')
+    done = subprocess.run(
+        [sys.executable, '-m', 'launch.local', '--', sys.executable, '-c', code],
+        capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {line for line in done.stdout.splitlines() if 'same' in line} == {'[0] same', '[1] same'}
 
 
 class TestFolder:
