@@ -1,0 +1,122 @@
+"""How far the policy has moved since it wrote a token: the factor `ratio` of a surrogate.
+
+The table's entries are (out, cell) -> f32[n, T], 1 off the mask and exactly 1 on
+policy, carrying the gradient of out.logp; the array functions above them are
+what notebooks use. Log-probabilities are selected by the mask and floored
+before they are subtracted, and the difference is clamped before it is
+exponentiated: NaN in padding, -inf and overflow reach neither value nor gradient.
+"""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from rlvr import groups
+from rlvr import spec
+from rlvr import types
+
+Array = jax.Array
+
+MAX_LOG_RATIO = 20.0  # nats; beyond it only finiteness is promised
+MAX_SEQUENCE_LOG_RATIO = 10.0  # nats, of a mean over tokens
+LOGP_FLOOR = -1e4  # nats; a log-probability of -inf counts as this
+
+
+def on_mask(logp: Array, mask: Array) -> Array:
+  """logp f32[n, T], floored, and 0 off the mask in value and gradient."""
+  return jnp.maximum(groups.zero_off(logp, mask), LOGP_FLOOR)
+
+
+def log_ratio(logp: Array, old_logp: Array, mask: Array) -> Array:
+  """clip(logp - old_logp, -20, 20) f32[n, T]; 0 off the mask."""
+  chex.assert_equal_shape([logp, old_logp, mask])
+  difference = on_mask(logp, mask) - on_mask(old_logp, mask)
+  return jnp.clip(difference, -MAX_LOG_RATIO, MAX_LOG_RATIO)
+
+
+def sequence_log_ratio(logp: Array, old_logp: Array, mask: Array) -> Array:
+  """f32[n]: sum_t mask * (logp - old_logp) / len; 0 for an empty response."""
+  return groups.row_mean(log_ratio(logp, old_logp, mask), mask)
+
+
+def old_logp(out: types.PolicyOutput, cell: types.Batch) -> Array:
+  """f32[n, T]: the old policy's; where it was not scored, the frozen out.logp.
+
+  The second is right when a batch is used once and the sampler's weights are
+  the trainer's: the ratio's value is exactly 1 and its gradient that of logp.
+  """
+  frozen = out.logp if cell.old_logp is None else cell.old_logp
+  return jax.lax.stop_gradient(frozen)
+
+
+def token_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
+  """rho_t = exp(logp_t - old_logp_t), each token on its own.
+
+  Args:
+    out: reads logp.
+    cell: reads old_logp, mask.
+
+  Returns:
+    f32[n, T], positive; 1 off the mask; clamped to e^-20 ... e^20.
+
+  Source: DeepSeekMath (arXiv 2402.03300); code read (verl core_algos.py).
+  """
+  return jnp.exp(log_ratio(out.logp, old_logp(out, cell), cell.mask))
+
+
+def sequence_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
+  """s = exp(mean_t (logp - old_logp)), the geometric mean, on every token.
+
+  The gradient flows through the whole response: weighted by
+  `aggregate.seq_mean_token_mean`, each token receives -A s / len per row.
+
+  Args:
+    out: reads logp.
+    cell: reads old_logp, mask.
+
+  Returns:
+    f32[n, T], at most e^10; 1 off the mask.
+
+  Source: GSPO (arXiv 2507.18071). Provenance: code read (verl core_algos.py);
+  paper from knowledge.
+  """
+  log_s = sequence_log_ratio(out.logp, old_logp(out, cell), cell.mask)
+  return _on_tokens(jnp.exp(jnp.minimum(log_s, MAX_SEQUENCE_LOG_RATIO)), cell.mask)
+
+
+def sequence_token_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
+  """s_t = frozen(s) * exp(logp_t - frozen(logp_t)): GSPO-token, for advantages per token.
+
+  Args, Returns: as `sequence_ratio`, with the gradient of a token's own logp only.
+
+  Source: GSPO (arXiv 2507.18071), the token variant.
+  """
+  own = on_mask(out.logp, cell.mask)
+  value = jax.lax.stop_gradient(sequence_ratio(out, cell))
+  return value * jnp.exp(own - jax.lax.stop_gradient(own))
+
+
+def response_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
+  """exp(sum_t (logp - old_logp)): the response as one action, on every token.
+
+  Not length-normalised, so the clip must be wide. Weigh it so that the weights
+  of a response's tokens sum to its share (`aggregate.seq_mean_token_mean`).
+
+  Args:
+    out: reads logp.
+    cell: reads old_logp, mask.
+
+  Returns:
+    f32[n, T], the sum clamped to e^-20 ... e^20; 1 off the mask.
+
+  Source: Back to Basics (arXiv 2402.14740), RLOO's option for several updates.
+  """
+  total = groups.row_sum(log_ratio(out.logp, old_logp(out, cell), cell.mask), cell.mask)
+  return _on_tokens(jnp.exp(jnp.clip(total, -MAX_LOG_RATIO, MAX_LOG_RATIO)), cell.mask)
+
+
+def _on_tokens(row, mask):
+  return jnp.where(mask != 0, row[:, None], 1.0)
+
+
+RATIOS = spec.make_table(token_ratio, sequence_ratio, sequence_token_ratio, response_ratio)
