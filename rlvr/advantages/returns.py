@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from rlvr import groups
 from rlvr import types
 from rlvr.advantages import inputs
+from rlvr.rewards import shaping
 
 Array = jax.Array
 
@@ -88,5 +89,5 @@ def gae(rollout: types.Rollout, *, discount: float = 1.0, trace: float = 0.95) -
   reward, where = inputs.graded_reward(rollout)
   value = inputs.scored(rollout, 'value', 'gae')
   mask = rollout.mask * where[:, None]
-  per_token = reward[:, None] * groups.last_token(mask)
+  per_token = shaping.at_last_token(reward, mask)
   return masked_gae(per_token, value, mask, discount=discount, trace=trace)

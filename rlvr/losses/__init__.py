@@ -2,6 +2,7 @@
 
 from rlvr import spec
 from rlvr.losses import clips
+from rlvr.losses import diagnostics
 from rlvr.losses import entropy
 from rlvr.losses import kl
 from rlvr.losses import policy_terms
@@ -11,6 +12,8 @@ surrogate = policy_terms.surrogate
 policy_gradient = policy_terms.policy_gradient
 kl_loss = kl.kl_loss
 entropy_bonus = entropy.entropy_bonus
+mismatch = diagnostics.mismatch
+staleness = diagnostics.staleness
 
 LOSSES = spec.make_table(surrogate, policy_gradient, kl_loss, entropy_bonus)
 RATIOS = ratios.RATIOS

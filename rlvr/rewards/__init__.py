@@ -1,0 +1,12 @@
+"""Rewards: (rollout) -> f32[B]."""
+
+from rlvr import spec
+from rlvr.rewards import shaping
+
+outcome = shaping.outcome
+overlong_penalty = shaping.overlong_penalty
+kl_in_reward = shaping.kl_in_reward
+overlong_ramp = shaping.overlong_ramp
+at_last_token = shaping.at_last_token
+
+REWARDS = spec.make_table(outcome, overlong_penalty, kl_in_reward)
