@@ -121,15 +121,15 @@ def rope_scaling(
   Raises:
     ValueError: a kind we do not compute, or a missing number.
   """
+  if rope.get('partial_rotary_factor', 1.0) not in (1.0, None):
+    raise ValueError(f'{path}: partial_rotary_factor must be 1, got '
+                     f'{rope["partial_rotary_factor"]!r}.')
   kind = rope.get('rope_type') or rope.get('type') or 'default'
   if kind == 'default':
     return None
   if kind not in ('linear', 'llama3', 'yarn'):
     raise ValueError(
         f'{path}: rope_type={kind!r} is not supported; known: default, linear, llama3, yarn.')
-  if rope.get('partial_rotary_factor', 1.0) not in (1.0, None):
-    raise ValueError(f'{path}: partial_rotary_factor must be 1, got '
-                     f'{rope["partial_rotary_factor"]!r}.')
 
   def number(key):
     if not isinstance(rope.get(key), (int, float)):

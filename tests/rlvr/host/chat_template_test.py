@@ -44,6 +44,10 @@ class TestRender:
     with pytest.raises(ValueError, match='refuses these messages: roles must alternate'):
       chat_template.render("{{ raise_exception('roles must alternate') }}", USER)
 
+  def test_contents_that_are_no_text(self):
+    with pytest.raises(ValueError, match='refuses these messages: can only concatenate'):
+      chat_template.render("{{ 'a' + messages[0].content }}", [{'role': 'user', 'content': [1]}])
+
   def test_bad_syntax(self):
     with pytest.raises(ValueError, match='not valid Jinja'):
       chat_template.render('{% if %}', USER)

