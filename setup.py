@@ -8,6 +8,7 @@ _CORE = [
     'flax>=0.12',
     'grain>=0.2.12',
     'jax>=0.10',
+    'ml-dtypes>=0.5',
     'ml-collections>=1.0',
     'numpy>=2.0',
     'optax>=0.2.6',
@@ -15,7 +16,7 @@ _CORE = [
     'tensorstore>=0.1.70',
     # Weights, tokens and chat templates.
     'gguf>=0.17',
-    'jinja2>=3.1',
+    'jinja2>=3.1.6',
     'safetensors>=0.5',
     'tokenizers>=0.21',
     # Tasks and grading.

@@ -9,7 +9,9 @@ its default, so a flag can override it and a log shows it.
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections

@@ -8,7 +8,8 @@ the row. Only `take_rows`, `concat` and `align` touch the row axis.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+from typing import NamedTuple
 
 import flax
 import jax
