@@ -1,7 +1,10 @@
 """What an environment is: tasks to train on, tasks held out, and how they are graded."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
 
 from rlvr.verifiers import verdict
 

@@ -3,7 +3,8 @@
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 RESERVED = ('id', 'messages')  # what a task calls its own

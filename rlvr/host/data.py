@@ -4,7 +4,8 @@ The position is a count of prompts, not of batches or updates, so it means the
 same after a change of the batch size or of the updates taken per batch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np

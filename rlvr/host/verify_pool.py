@@ -13,13 +13,17 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from multiprocessing import connection
 from typing import Any
 
 from absl import logging
 
-from rlvr.verifiers import verdict, worker, worker_process
+from rlvr.verifiers import verdict
+from rlvr.verifiers import worker
+from rlvr.verifiers import worker_process
 
 _MAX_BOOT_FAILURES = 3  # in a row; then the batch's rest is an outage
 _MAX_CRASHES = 2  # of one item; the first may be anybody's fault, so it is tried again

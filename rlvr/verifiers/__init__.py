@@ -6,10 +6,12 @@ exception. It runs inside `rlvr.host.verify_pool`, which owns the deadline.
 
 from rlvr import spec
 from rlvr.verifiers.code_tests import python_tests
-from rlvr.verifiers.formats import format_tags, tagged_answer
+from rlvr.verifiers.formats import format_tags
+from rlvr.verifiers.formats import tagged_answer
 from rlvr.verifiers.gym_answers import reasoning_gym_score
 from rlvr.verifiers.math_answers import math
-from rlvr.verifiers.number_answers import last_number, numeric
+from rlvr.verifiers.number_answers import last_number
+from rlvr.verifiers.number_answers import numeric
 from rlvr.verifiers.text_answers import exact
 from rlvr.verifiers.verdict import Verdict
 

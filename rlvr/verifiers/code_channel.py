@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'code_runner.py')

@@ -14,9 +14,11 @@ network can be reached), so train on code inside a container.
 import ast
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+from typing import NamedTuple
 
-from rlvr.verifiers import code_channel, verdict
+from rlvr.verifiers import code_channel
+from rlvr.verifiers import verdict
 
 MAX_CHARACTERS = 200_000
 

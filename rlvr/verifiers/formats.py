@@ -1,10 +1,13 @@
 """Rewards for the form of an answer, and for what stands inside the form."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from rlvr.verifiers import text_answers, verdict
+from rlvr.verifiers import text_answers
+from rlvr.verifiers import verdict
 
 
 def format_tags(

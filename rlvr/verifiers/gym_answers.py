@@ -16,9 +16,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlvr import spec
-from rlvr.verifiers import extract, verdict
+from rlvr.verifiers import extract
+from rlvr.verifiers import verdict
 
 MAX_CHARACTERS = 20_000
+_FIELDS = {'question', 'answer', 'metadata'}
+# Their own scorers pay any text at all: bool('False') is True (reasoning-gym 0.1.25).
+_COMPARED_HERE = {'game_of_life_halting'}
 _HARMLESS = {'abs', 'divmod', 'len', 'max', 'min', 'pow', 'round', 'sorted', 'sum'}
 _CALL = re.compile(r'\b(?:' + '|'.join(sorted(
     name for name, value in vars(builtins).items()
@@ -44,7 +48,8 @@ def reasoning_gym_score(
     (the scorer cannot read the answer, but reads its own) or 'bad_gold'.
   """
   name, entry = task.get('dataset'), task.get('entry')
-  if not isinstance(name, str) or not isinstance(entry, Mapping):
+  if not isinstance(name, str) or not isinstance(entry, Mapping) or (
+      not _FIELDS <= set(entry) or not isinstance(entry['metadata'], Mapping)):
     return verdict.failed(verdict.BAD_GOLD)
   answer = extract.last_tag(text, answer_tag)
   answer = text.strip() if answer is None else answer
@@ -53,6 +58,9 @@ def reasoning_gym_score(
   reference = str(entry.get('answer'))
   if len(answer) > max(MAX_CHARACTERS, 2 * len(reference)) or _runs_code(answer, reference):
     return verdict.failed(verdict.BAD_TEXT, answer)
+  if entry['metadata'].get('source_dataset') in _COMPARED_HERE:
+    same = extract.normalised(answer) == extract.normalised(reference)
+    return verdict.Verdict(float(same), {'solved': float(same)}, verdict.OK, answer)
   try:
     dataset = _scorer(name, task.get('dataset_options') or '{}')
   except ValueError:
@@ -82,7 +90,8 @@ def make_dataset(name: str, options: str, *, size: int, seed: int) -> Any:
       object, or options that the data set refuses.
   """
   import reasoning_gym  # over a second, so only where it is needed
-  from reasoning_gym import composite, factory
+  from reasoning_gym import composite
+  from reasoning_gym import factory
 
   if name not in factory.DATASETS:
     raise ValueError(

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.verifiers import extract, verdict
+from rlvr.verifiers import extract
+from rlvr.verifiers import verdict
 
 MAX_CHARACTERS = 2000  # of an expression
 MAX_TOWER = 3  # exponents inside exponents: e^{x^{2}} has 2

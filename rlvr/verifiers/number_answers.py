@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.verifiers import extract, verdict
+from rlvr.verifiers import extract
+from rlvr.verifiers import verdict
 
 
 def last_number(

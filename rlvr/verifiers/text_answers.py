@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.verifiers import extract, verdict
+from rlvr.verifiers import extract
+from rlvr.verifiers import verdict
 
 
 def exact(task: Mapping[str, Any], text: str, *, ignore_case: bool = True) -> verdict.Verdict:

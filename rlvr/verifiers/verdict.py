@@ -10,7 +10,8 @@ every statistic (`graded` is False).
 import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from collections.abc import Mapping
 
 # The policy can cause these; the reward counts.
 OK = 'ok'  # an answer was found and compared, rightly or wrongly

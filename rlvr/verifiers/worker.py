@@ -13,7 +13,8 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from collections.abc import Mapping
 from multiprocessing import connection
 from typing import Any
 

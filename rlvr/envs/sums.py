@@ -52,8 +52,11 @@ def addition(
         f'num_train is {num_train}; between 1 and {width * width - num_held_out} pairs are left '
         f'by low={low}, high={high}, num_held_out={num_held_out}.')
   # Held out first, so that they stay the same when num_train changes.
-  pairs = random.Random(seed).sample(range(width * width), num_held_out + num_train)
-  held_out, train = pairs[:num_held_out], pairs[num_held_out:]
+  generator = random.Random(seed)
+  held_out = generator.sample(range(width * width), num_held_out)
+  apart = set(held_out)
+  drawn = generator.sample(range(width * width), num_train + num_held_out)
+  train = [pair for pair in drawn if pair not in apart][:num_train]
   make = functools.partial(_task, low, width, template)
   return env.Env(
       train=env.Tasks(len(train), functools.partial(make, train, 0)),

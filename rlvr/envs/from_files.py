@@ -7,7 +7,8 @@ from collections.abc import Callable
 from absl import logging
 
 from rlvr import verifiers
-from rlvr.envs import env, question_files
+from rlvr.envs import env
+from rlvr.envs import question_files
 
 
 def questions(
