@@ -14,14 +14,17 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-from absl import app, flags
+from absl import app
+from absl import flags
 
 from rlvr import spec
 from rlvr.host import metrics as metrics_lib
-from rlvr.host import progress, run_dir
+from rlvr.host import progress
+from rlvr.host import run_dir
 
 _STEP = flags.DEFINE_integer(
     'step', None, 'Show the rollouts of this step; -1 is the last kept.')

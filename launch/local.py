@@ -23,10 +23,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import BinaryIO
 
-from absl import app, flags
+from absl import app
+from absl import flags
 
 COORDINATOR = 'RLVR_COORDINATOR'
 NUM_PROCESSES = 'RLVR_NUM_PROCESSES'

@@ -113,6 +113,8 @@ def _panel(panel, title, label, rows, lines, log=False):
   elif not any(visible for _, visible in drawn):
     _note(panel, '0 at every step' if finite.any() else 'never finite')
   elif log:
+    # Limits first: left to itself, matplotlib warns where all values are equal.
+    panel.set_ylim(np.nanmin(values) / 1.5, np.nanmax(values) * 1.5)
     panel.set_yscale('log')
   if any(legend for legend, visible in drawn if visible):
     panel.legend(frameon=False, fontsize=8)

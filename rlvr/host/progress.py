@@ -5,7 +5,8 @@ import sys
 import textwrap
 import time
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TextIO
 
 # Metric, label, format: the order on the line. A metric that a run lacks is left out.

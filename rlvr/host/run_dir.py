@@ -15,7 +15,8 @@ import math
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from experiments import inspect
-from rlvr.host import metrics, run_dir
+from rlvr.host import metrics
+from rlvr.host import run_dir
 
 
 def command(*args, **kwargs):

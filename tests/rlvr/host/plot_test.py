@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from rlvr.host import metrics, plot
+from rlvr.host import metrics
+from rlvr.host import plot
 
 
 def write(folder, rows):
@@ -45,6 +46,8 @@ class TestPlot:
       [{'step': 1, 'reward': float('nan'), 'mismatch_kl': float('inf')}],
       [{'step': s, 'reward': float('nan') if s > 50 else 1.0, 'mismatch_kl': 0.0,
         'clip_share': float('nan')} for s in range(100)],
+      [{'step': s, 'reward': float('inf') if s % 9 else 1.0,
+        'mismatch_kl': float('inf') if s % 9 else 1e-3} for s in range(100)],
       [{'step': 3, 'eval/pass@1': 0.5, 'eval/pass@1_low': 0.5, 'eval/pass@1_high': 0.5}],
   ])
   def test_thin_and_diverged_runs_are_drawn(self, tmp_path, rows):
