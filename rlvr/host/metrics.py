@@ -9,9 +9,9 @@ Standard names are in NAMES; progress, plot and report read these. A part's own
 metrics keep any other name; 'loss/<term>' and 'eval/<task>/<name>' are the
 forms for families.
 
-Order that makes a resumed file equal that of an uninterrupted run: the line of
-step n is written before checkpoint n is saved, and a resumed run opens its
-writer with `last_step=n`, which drops what came after.
+Order that makes a resumed file equal that of an uninterrupted run: the lines of
+step n, its evaluation's too, are written before checkpoint n is saved, and a
+resumed run opens its writer with `last_step=n`, which drops what came after.
 """
 
 import json
@@ -51,7 +51,8 @@ class Writer:
   Args:
     run_dir: the run folder (rlvr.host.run_dir.open_run made it).
     last_step: drop lines of later steps first: the step that was restored, or
-      0 for a run that starts again. None keeps every whole line.
+      -1 for a run that starts again (0 would keep an evaluation before the first
+      step, which is then written twice). None keeps every whole line.
     tensorboard: also write events under RUN/tensorboard.
 
   A torn last line, left by a killed run, is always dropped, with a warning.
@@ -105,7 +106,8 @@ class Writer:
           error.errno, f'{self._path} cannot be written: {error.strerror}') from error
     if self._events is not None:
       for name, value in values.items():
-        self._events.add_scalar(name, value, int(step))
+        # TensorBoard allows no '@' in a tag.
+        self._events.add_scalar(name.replace('@', '_'), value, int(step))
 
   def close(self) -> None:
     """Closes both files; calling it twice is harmless."""

@@ -23,9 +23,17 @@ Array = jax.Array
 
 @flax.struct.dataclass(kw_only=True)
 class Stats:
-  """Cost of a call: iterations run, slot-iterations that served a row, prompts prefilled."""
+  """Cost of a call, i32[] each.
+
+  Attributes:
+    iterations: decode steps run.
+    slots: slot-iterations, idle ones included.
+    active: slot-iterations that served a row.
+    prefills: prompts computed.
+  """
 
   iterations: Array
+  slots: Array
   active: Array
   prefills: Array
 
@@ -207,7 +215,7 @@ def sample(
       cache=policy.init_cache(prefix, slots, max_tokens), next_unit=zero, iterations=zero,
       drawing=zero, active=zero))
   end = jax.lax.while_loop(running, body, start)
-  stats = Stats(iterations=end.iterations, active=end.active,
+  stats = Stats(iterations=end.iterations, slots=end.iterations * slots, active=end.active,
                 prefills=jnp.int32(rollout.prompts.tokens.shape[0]))
   return end.rollout, stats
 

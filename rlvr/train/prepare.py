@@ -58,8 +58,11 @@ class Recipe(NamedTuple):
 
 def make_prepare(
     recipe: Recipe, policy: types.Policy, layout: cells_lib.Layout
-) -> Callable[[types.Rollout, types.TrainState], tuple[tuple[types.Batch, ...], dict]]:
-  """prepare(rollout, state) -> (one Batch a minibatch, metrics f32[] by name)."""
+) -> Callable[..., tuple[tuple[types.Batch, ...], types.Rollout, dict[str, Array]]]:
+  """prepare(rollout, state) -> (a Batch a minibatch, rollout, metrics f32[] by name).
+
+  The rollout returned has its rewards and advantages: what a store or a log keeps.
+  """
 
   def prepare(rollout, state):
     if recipe.score_first:
@@ -82,8 +85,8 @@ def make_prepare(
       placed += num_kept - num_placed
     metrics = rollout_metrics(rollout, state.step)
     metrics['pack_left_out'] = placed.astype(jnp.float32)
-    metrics['selected_share'] = _share(row_weight > 0, rollout.where)
-    return tuple(batches), metrics
+    metrics['selected'] = _share(row_weight > 0, rollout.where)
+    return tuple(batches), rollout, metrics
 
   return prepare
 
@@ -188,11 +191,11 @@ def rollout_metrics(rollout: types.Rollout, step: Array) -> dict[str, Array]:
       'length': _share(length, where),
       'length_right': _share(length, graded & (raw > 0)),
       'length_wrong': _share(length, graded & (raw <= 0)),
-      'truncated_share': _share(rollout.stop == types.BUDGET, where),
-      'aborted_share': _share(rollout.stop == types.ABORT, where),
-      'ungraded_share': _share(~graded, where),
-      'dead_group_share': _share(dead, first),
-      'all_right_share': _share(dead & (groups.max(raw, rollout.group, graded) > 0), first),
+      'truncated': _share(rollout.stop == types.BUDGET, where),
+      'aborted': _share(rollout.stop == types.ABORT, where),
+      'ungraded': _share(~graded, where),
+      'dead_groups': _share(dead, first),
+      'all_right_groups': _share(dead & (groups.max(raw, rollout.group, graded) > 0), first),
       'staleness': jnp.sum(stale) / jnp.maximum(tokens, 1),
       'tokens': tokens.astype(jnp.float32),
       'rows': jnp.sum(where).astype(jnp.float32),

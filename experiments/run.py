@@ -1,0 +1,66 @@
+"""Runs one experiment.
+
+    python -m experiments.run --config=experiments/configs/quickstart.py
+    python -m experiments.run --config=experiments/configs/grpo.py:advantage=rloo,size=tiny \
+        --config.optimizer.learning_rate=1e-3 --config.run_dir=runs/mine
+
+Structure by config argument, numbers by flag. --dry_run prints shapes, the
+parameter count, a memory estimate and what will be compiled, and runs nothing.
+"""
+
+import pathlib
+import sys
+
+from absl import app
+from absl import flags
+from absl import logging
+from ml_collections import config_flags
+
+_CONFIG = config_flags.DEFINE_config_file('config', None, 'Config file and its argument.')
+_DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Print what would run.')
+flags.mark_flag_as_required('config')
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise ValueError(f'Unexpected arguments {argv[1:]}; options look like --config.seed=1.')
+  if not flags.FLAGS['verbosity'].present:
+    logging.set_verbosity(logging.WARNING)  # the progress line is what a user watches
+  from experiments import build
+  from experiments import dry_run
+  from rlvr.host import export
+  from rlvr.host import loop
+  from rlvr.host import plot
+  from rlvr.host import run_dir
+
+  c = _CONFIG.value
+  if _DRY_RUN.value:
+    print(dry_run.report(c))
+    return
+  run, model = build.build(c, pathlib.Path(c.run_dir))
+  folder, resumed = run_dir.open_run(c.run_dir, c, may_differ=('num_steps', 'run_dir'))
+  state = loop.train(run._replace(folder=folder), resumed=resumed)
+  plot.plot(folder)
+  if c.checkpoint.export:
+    export.export(folder / 'model', model.config, state.params, model.tokenizer, overwrite=True)
+  print(f'The run is in {folder}')
+
+
+def parse_flags(argv):
+  """absl's parser, with one sentence for what a config file or flag got wrong."""
+  try:
+    return flags.FLAGS(argv)
+  except (AttributeError, KeyError, TypeError, ValueError, flags.Error, OSError) as error:
+    raise SystemExit(f'error: {error}') from error
+
+
+def run(argv=None):
+  """The command line: user errors are one sentence and exit code 2."""
+  try:
+    app.run(main, argv, flags_parser=parse_flags)
+  except (ValueError, OSError) as error:
+    sys.exit(f'error: {error}')
+
+
+if __name__ == '__main__':
+  run()

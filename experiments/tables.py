@@ -1,0 +1,108 @@
+"""All tables by stage name, and part names given in a config's argument."""
+
+import ml_collections
+
+from rlvr import advantages
+from rlvr import aggregate
+from rlvr import corrections
+from rlvr import envs
+from rlvr import losses
+from rlvr import masks
+from rlvr import optimizer
+from rlvr import rewards
+from rlvr import selection
+from rlvr import spec
+from rlvr import verifiers
+from rlvr.advantages import transforms
+
+TABLES = {
+    'advantage': advantages.ADVANTAGES,
+    'aggregate': aggregate.AGGREGATES,
+    'clip': losses.CLIPS,
+    'correction': corrections.CORRECTIONS,
+    'env': envs.ENVS,
+    'estimator': losses.KL_ESTIMATORS,
+    'loss': losses.LOSSES,
+    'mask': masks.MASKS,
+    'optimizer': optimizer.OPTIMIZERS,
+    'ratio': losses.RATIOS,
+    'reward': rewards.REWARDS,
+    'selection': selection.SELECTION,
+    'transform': transforms.TRANSFORMS,
+    'verifier': verifiers.VERIFIERS,
+}
+
+def term(part, *, coef: float = 1.0, mask=masks.policy_tokens, aggregate=None):
+  """One entry of config.losses: the part, its coefficient, tokens and average.
+
+  aggregate: a spec, or None to share config.aggregate, whatever is chosen there.
+  """
+  config = ml_collections.ConfigDict({'term': part, 'coef': coef, 'mask': spec.spec(mask)})
+  if aggregate is not None:
+    config.aggregate = aggregate
+  return config
+
+
+def parse(arg: str | None) -> dict[str, str]:
+  """'advantage=rloo,size=tiny' -> {'advantage': 'rloo', 'size': 'tiny'}.
+
+  Raises:
+    ValueError: a piece that is no NAME=VALUE, or a name given twice.
+  """
+  result: dict[str, str] = {}
+  for piece in (arg or '').split(','):
+    if not piece.strip():
+      continue
+    name, equals, value = (part.strip() for part in piece.partition('='))
+    if not equals or not name or not value:
+      raise ValueError(
+          f'Config argument {piece!r} is no NAME=VALUE; write for example '
+          '"grpo.py:advantage=rloo,size=tiny".')
+    if name in result:
+      raise ValueError(f'Config argument {name!r} is given twice.')
+    result[name] = value
+  return result
+
+
+def choose(config: ml_collections.ConfigDict, arg: str | None) -> ml_collections.ConfigDict:
+  """Replaces parts by name: 'advantage=rloo,losses.pg.term.clip=no_clip'.
+
+  'losses.NAME=PART' adds a loss term, or replaces one. The new part
+  comes with its own defaults; numbers are then changed by flags.
+
+  Raises:
+    ValueError: a slot that the config does not have, or an unknown part.
+  """
+  for slot, name in parse(arg).items():
+    path = f'config.{slot}'
+    *outer, last = slot.split('.')
+    if slot == 'size':
+      continue
+    if outer == ['losses']:
+      config.losses[last] = term(spec.spec(spec.lookup(losses.LOSSES, name, path)))
+      continue
+    section = config
+    for key in outer:
+      section = _section(section, key, path)
+    stage = _stage(last, _section(section, last, path), path)
+    section[last] = spec.spec(spec.lookup(TABLES[stage], name, path))
+  return config
+
+
+def _section(section, key, path):
+  parts = [k for k in section if isinstance(section[k], ml_collections.ConfigDict)]
+  if key not in parts:
+    raise ValueError(f'{path}: there is no part {key!r} here.{spec.did_you_mean(key, parts)}')
+  return section[key]
+
+
+def _stage(slot, old, path):
+  """The table that a slot draws from: by its own name, or by the part that is in it."""
+  if slot == 'term':
+    return 'loss'
+  if slot in TABLES:
+    return slot
+  for stage, table in TABLES.items():
+    if old.get(spec.NAME) in table:
+      return stage
+  raise ValueError(f'{path} is a section of options, not a part; change its options by flag.')

@@ -1,0 +1,203 @@
+"""The loop: sample, verify, prepare, update, and what a run leaves behind.
+
+Everything random derives from (seed, step), and the data cursor counts prompts,
+so a run that is killed at any moment and started again equals one that never
+stopped, bit for bit.
+"""
+
+import functools
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from rlvr import types
+from rlvr.envs import env as env_lib
+from rlvr.host import checkpoint
+from rlvr.host import compiles
+from rlvr.host import data
+from rlvr.host import evaluate
+from rlvr.host import interrupt
+from rlvr.host import metrics as metrics_lib
+from rlvr.host import progress as progress_lib
+from rlvr.host import rollouts
+from rlvr.host import run_dir
+from rlvr.host import verify_pool
+
+
+class Run(NamedTuple):
+  """A resolved run (experiments/build.py makes it from a config).
+
+  Attributes:
+    config: the whole config, for its numbers.
+    folder: the run folder.
+    env, tokenizer: what is asked, and how text becomes tokens.
+    sample: (params, prompts, key, version, greedy bool) -> (Rollout, Stats).
+    prepare: (rollout, state) -> (batches, rollout, metrics).
+    update: (state, batch) -> (state, metrics); donates the state.
+    init: () -> TrainState of step 0.
+    compiles: counts the programs compiled so far.
+    fingerprint: the config fields that a checkpoint must share.
+  """
+
+  config: Any
+  folder: pathlib.Path
+  env: env_lib.Env
+  tokenizer: Any
+  sample: Callable[..., Any]
+  prepare: Callable[..., Any]
+  update: Callable[..., Any]
+  init: Callable[[], types.TrainState]
+  compiles: compiles.Counter
+  fingerprint: dict[str, Any]
+
+
+def train(run: Run, *, resumed: bool) -> types.TrainState:
+  """Runs to config.num_steps from the latest checkpoint, or from the start."""
+  c = run.config
+  state = run.init()
+  stream = data.PromptStream(len(run.env.train), c.rollout.prompts, seed=c.seed)
+  checkpoints = checkpoint.Checkpointer(
+      run.folder / run_dir.CHECKPOINTS, keep=c.checkpoint.keep, fingerprint=run.fingerprint)
+  if resumed and checkpoints.latest_step() is not None:
+    state, cursor = checkpoints.restore(state)
+    stream.set_state(cursor)
+  start = int(state.step)
+  run_dir.drop_rollouts_after(run.folder, start)
+  progress = progress_lib.Progress(c.num_steps)
+  pool = verify_pool.VerifyPool(
+      run.env.verifier, num_workers=c.verify.num_workers,
+      deadline_seconds=c.verify.deadline_seconds, warm_task=run.env.train[0])
+  with (interrupt.Interrupt() as stop, pool,
+        metrics_lib.Writer(run.folder, last_step=start, tensorboard=c.log.tensorboard) as writer):
+    log = Log(run, writer, progress)
+    if start == 0:
+      log.evaluation(0, evaluation(run, state, pool))
+    for step in range(start + 1, c.num_steps + 1):
+      sampled = sample_phase(run, state, pool, stream)
+      log.flush()  # the metrics of the step before: the device was never waited for
+      began = time.monotonic()
+      batches, rollout, metrics = run.prepare(sampled.rollout, state)
+      for _ in range(c.batch.epochs):
+        for batch in batches:
+          state, measured = run.update(state, batch)
+          metrics = metrics | measured
+      state = state.replace(step=state.step + 1)
+      log.step(step, sampled, rollout, metrics, began)
+      last = stop.requested or step == c.num_steps
+      if last or (c.checkpoint.every and step % c.checkpoint.every == 0):
+        log.flush()
+        checkpoints.save(step, state, stream.get_state())
+      if step == c.num_steps or (c.eval.every and step % c.eval.every == 0):
+        log.evaluation(step, evaluation(run, state, pool))
+      if stop.requested:
+        break
+    log.flush()
+  progress.close()
+  checkpoints.close()
+  return state
+
+
+def sample_phase(run, state, pool, stream) -> rollouts.Sampled:
+  """One batch of graded rollouts, in as many rounds as dynamic sampling needs."""
+  c = run.config.rollout
+  key = jax.random.fold_in(jax.random.fold_in(state.key, state.step), 0)
+
+  def one_round(tasks, number):
+    sample = functools.partial(_sample, run, state, jax.random.fold_in(key, number), False)
+    return rollouts.sample_and_grade(
+        tasks, sample=sample, tokenizer=run.tokenizer, pool=pool, buckets=c.prompt_buckets)
+
+  draw = lambda num: [run.env.train[int(i)] for i in stream.take(num)]
+  return rollouts.rounds(draw, one_round, num_prompts=c.prompts, max_rounds=c.max_rounds)
+
+
+def evaluation(run, state, pool) -> dict[str, float]:
+  """Greedy accuracy, avg@k and pass@k on held-out prompts, with intervals.
+
+  Row 0 of each prompt is greedy and the others are samples, so one compiled
+  program of the training shapes serves both. The same prompts and noise each time.
+  """
+  c = run.config
+  num_prompts = min(c.eval.prompts, len(run.env.held_out))
+  if not num_prompts:
+    return {}
+  key = jax.random.fold_in(state.key, 2**31 - 1)
+  correct, graded = [], []
+  for first in range(0, num_prompts, c.rollout.prompts):
+    # The last batch is filled up with prompts that are then left out.
+    ids = [(first + i) % num_prompts for i in range(c.rollout.prompts)]
+    sample = functools.partial(_sample, run, state, jax.random.fold_in(key, first), True)
+    sampled = rollouts.sample_and_grade(
+        [run.env.held_out[i] for i in ids], sample=sample, tokenizer=run.tokenizer, pool=pool,
+        buckets=c.rollout.prompt_buckets)
+    keep = min(c.rollout.prompts, num_prompts - first)
+    shape = (c.rollout.prompts, c.rollout.responses)
+    graded.append(np.asarray(sampled.rollout.graded).reshape(shape)[:keep])
+    outcome = np.asarray(sampled.rollout.columns)[:, 0].reshape(shape)[:keep]
+    correct.append(outcome >= c.eval.correct_at)
+  correct, graded = np.concatenate(correct), np.concatenate(graded)
+  if not graded.any():
+    return {'eval/ungraded': 1.0}
+  several = c.rollout.responses > 1
+  summary = evaluate.summarise(
+      correct[:, 1:] if several else None, correct[:, 0], c.eval.pass_at if several else (),
+      where=graded[:, 1:] if several else None, greedy_where=graded[:, 0])
+  return {f'eval/{name}': value for name, value in summary.items()}
+
+
+def _sample(run, state, key, greedy, prompts):
+  return run.sample(state.params, prompts, key, state.step, greedy)
+
+
+class Log:
+  """Metrics one step late, rollouts as text, the progress line, the first example."""
+
+  def __init__(self, run: Run, writer: metrics_lib.Writer, progress: progress_lib.Progress):
+    self._run = run
+    self._writer = writer
+    self._progress = progress
+    self._pending: tuple[Any, ...] | None = None
+    self._shown = False
+
+  def step(self, step, sampled, rollout, metrics, began) -> None:
+    """Holds a step's numbers, which the device may still be computing."""
+    self._pending = (step, sampled, rollout, metrics, began)
+
+  def flush(self) -> None:
+    """Writes the step that is held, if any."""
+    if self._pending is None:
+      return
+    (step, sampled, rollout, metrics, began), self._pending = self._pending, None
+    metrics, advantages = jax.device_get((metrics, rollout.advantages[:, 0]))
+    learn = time.monotonic() - began
+    seconds = learn + sampled.metrics['seconds/sample'] + sampled.metrics['seconds/verify']
+    metrics = {name: float(value) for name, value in metrics.items()} | sampled.metrics | {
+        'seconds/learn': learn, 'seconds_per_step': seconds,
+        'tokens_per_second': sampled.metrics['sampled_tokens'] / seconds,
+        'compiles': float(self._run.compiles.count)}
+    rows = rollouts.text_rows(sampled, self._run.tokenizer, advantages)
+    every = self._run.config.log.rollouts_every
+    if every and (step - 1) % every == 0:
+      run_dir.write_rollouts(self._run.folder, step, rows)
+    if not self._shown and rows:
+      first = rows[0]
+      self._progress.note(progress_lib.first_example(
+          first['prompt'], first['completion'], first['answer'] or None, first['reward'],
+          gold=first['gold'], status=first['status']))
+      self._shown = True
+    self._writer.write(step, metrics)
+    self._progress.update(step, metrics)
+
+  def evaluation(self, step, summary) -> None:
+    """Writes and shows an evaluation, after the step it belongs to."""
+    self.flush()
+    if summary:
+      self._writer.write(step, summary)
+      self._progress.note(f'held out at step {step}: ' + '  '.join(
+          f'{name.removeprefix("eval/")} {value:.3f}' for name, value in summary.items()
+          if not name.endswith(('_low', '_high'))))
