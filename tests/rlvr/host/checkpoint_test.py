@@ -1,13 +1,8 @@
 """Tests of rlvr.host.checkpoint: bit-equal, whole or nothing, and clear refusals."""
 
+import gc
 import os
-import pathlib
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 
 import flax.struct
 import jax
@@ -18,7 +13,7 @@ import pytest
 
 from rlvr.host import checkpoint
 
-# Reading a damaged checkpoint leaves Orbax's other reads unawaited; they are collected later.
+# Reading a damaged checkpoint leaves Orbax's other reads unawaited; `make` collects them.
 pytestmark = pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')
 
 _FINGERPRINT = {'model': {'width': 4, 'sizes': (1, 2)}, 'seed': 0}
@@ -82,11 +77,13 @@ def make(tmp_path):
   yield build
   for one in made:
     one.close()
+  gc.collect()
 
 
 class TestRoundTrip:
 
-  def test_fault_51_restores_bit_equal_in_f32_with_typed_key_and_cursor(self, make):
+  def test_restores_bit_equal_in_f32_with_typed_key_and_cursor(self, make):
+    """fault 51: the f32 master stays f32."""
     state = make_state(3)
     make().save(7, state, {'num_prompts': 12, 'epoch': [1, 2]})
     found, cursor = make().restore(make_state(0))
@@ -96,7 +93,8 @@ class TestRoundTrip:
     assert jnp.issubdtype(found.key.dtype, jax.dtypes.prng_key)
     assert cursor == {'num_prompts': 12, 'epoch': [1, 2]}
 
-  def test_fault_51_a_bf16_like_is_refused_not_cast(self, make):
+  def test_a_bf16_like_is_refused_not_cast(self, make):
+    """fault 51: Orbax alone would cast the master weights."""
     make().save(1, make_state(), {})
     like = make_state()
     like = like.replace(params=jax.tree.map(lambda x: x.astype(jnp.bfloat16), like.params))
@@ -105,7 +103,8 @@ class TestRoundTrip:
     with pytest.raises(ValueError, match=r'params\.b is float32\[3\] there and bfloat16\[3\]'):
       make().restore_params(like.params)
 
-  def test_fault_43_three_steps_and_a_resume_equal_six(self, make):
+  def test_three_steps_and_a_resume_equal_six(self, make):
+    """fault 43: the key is stored, so the same numbers are drawn and trained on."""
     state = make_state(5)
     whole, drawn = state, []
     for _ in range(6):
@@ -138,62 +137,6 @@ class TestRoundTrip:
     make().save(4, state, {})
     found = make(fingerprint={'other': 1}).restore_params(make_state(0).params)
     assert_same(found, state.params)
-
-  def test_weights_onto_a_mesh_of_several_devices(self, tmp_path):
-    """Saved from one sharding, read into another; needs its own device count."""
-    run_child(f'''
-        import jax
-        import jax.numpy as jnp
-        from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-        mesh = jax.make_mesh((4,), ('data',), axis_types=(AxisType.Auto,))
-        put = lambda tree, spec: jax.tree.map(
-            lambda x: jax.device_put(x, NamedSharding(mesh, spec)), tree)
-        make = lambda: checkpoint.Checkpointer({str(tmp_path)!r}, fingerprint={{}})
-        state = make_state(9)
-        sharded = state.replace(params=put(state.params, P()))
-        sharded.params['w'] = put(state.params['w'], P('data'))
-        make().save(1, sharded, {{}})
-        like = state.replace(params=put(state.params, P()))
-        like.params['w'] = put(jnp.zeros((8, 4)), P(None, 'data'))
-        found, _ = make().restore(like)
-        assert found.params['w'].sharding.spec == P(None, 'data'), found.params['w'].sharding
-        assert len(found.params['w'].addressable_shards) == 4
-        assert_same(found, state)
-        alone = make().restore_params(like.params)
-        assert alone['w'].sharding.spec == P(None, 'data')
-        assert_same(alone, state.params)
-        ''', JAX_NUM_CPU_DEVICES='4')
-
-
-  def test_several_processes_save_one_array_together(self, tmp_path):
-    code = child_code(f'''
-        from launch import local
-        assert local.initialize_from_env()
-        import jax
-        import jax.numpy as jnp
-        from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-        mesh = jax.make_mesh((2,), ('data',), axis_types=(AxisType.Auto,))
-        place = lambda array, spec: jax.make_array_from_callback(
-            array.shape, NamedSharding(mesh, spec), lambda index: array[index])
-        values = np.arange(8., dtype=np.float32)
-        make = lambda: checkpoint.Checkpointer({str(tmp_path / 'c')!r}, keep=1, fingerprint={{}})
-        writer = make()
-        for step in (1, 2):
-          state = {{'params': {{'w': place(values * step, P('data'))}}}}
-          writer.save(step, state, {{'step': step}})
-        like = {{'params': {{'w': place(values * 0, P('data'))}}}}
-        found, cursor = make().restore(like)
-        mine = found['params']['w'].addressable_data(0)
-        np.testing.assert_array_equal(mine, 2 * np.split(values, 2)[jax.process_index()])
-        assert cursor == {{'step': 2}} and writer.all_steps() == [2]
-        writer.close()
-        print('same')
-        ''')
-    done = subprocess.run(
-        [sys.executable, '-m', 'launch.local', '--', sys.executable, '-c', code],
-        capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert {line for line in done.stdout.splitlines() if 'same' in line} == {'[0] same', '[1] same'}
 
 
 class TestFolder:
@@ -283,89 +226,3 @@ class TestDisk:
     (tmp_path / 'file').write_text('')
     with pytest.raises(OSError, match='Checkpoint 1 cannot be written to .*file/ck'):
       make(tmp_path / 'file' / 'ck').save(1, make_state(), {})
-
-  def test_a_full_disk_leaves_the_last_checkpoint_and_no_remains(self, make, tmp_path):
-    """A limit on file size stands for the full disk: writes fail half way."""
-    run_child(f'''
-        import resource
-        make = lambda: checkpoint.Checkpointer({str(tmp_path)!r}, fingerprint={_FINGERPRINT!r})
-        state = make_state(1)
-        big = state.replace(params={{**state.params, 'b': np.random.rand(200_000)}})
-        writer = make()
-        writer.save(1, big, {{}})
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
-        try:
-          writer.save(2, big, {{}})
-        except OSError as error:
-          print('said:', error)
-        else:
-          raise SystemExit('no error')
-        assert os.listdir({str(tmp_path)!r}) == ['1']
-        resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
-        writer.save(2, big, {{}})  # Space was made: the same object works again.
-        ''')
-    assert sorted(p.name for p in tmp_path.iterdir()) == ['1', '2']
-
-  @pytest.mark.slow
-  def test_killed_at_any_moment_the_latest_restores_bit_equal(self, make, tmp_path):
-    """kill -9 in the middle of saving, again and again on the same folder."""
-    directory = tmp_path / 'checkpoints'
-    code = f'''
-        checkpointer = checkpoint.Checkpointer({str(directory)!r}, keep=2,
-                                               fingerprint={_FINGERPRINT!r})
-        step = (checkpointer.latest_step() or 0) + 1
-        state = make_state()
-        print('ready', flush=True)
-        while True:
-          checkpointer.save(step, numbered(state, step), {{'step': step}})
-          step += 1
-        '''
-    saw_temporary = 0
-    rng = np.random.default_rng(0)
-    last = 0
-    for _ in range(4):
-      child = subprocess.Popen(
-          [sys.executable, '-c', child_code(code)], stdout=subprocess.PIPE, text=True)
-      assert child.stdout.readline() == 'ready\n'
-      time.sleep(0.15 + 0.25 * rng.random())
-      child.send_signal(signal.SIGKILL)
-      child.wait()
-      child.stdout.close()
-      saw_temporary += any('tmp' in p.name for p in directory.iterdir())
-      reader = make(directory)
-      step = reader.latest_step() or 0
-      assert step >= last
-      last = step
-      if step:
-        state, cursor = reader.restore(make_state())
-        assert cursor == {'step': step}
-        assert_same(state, numbered(make_state(), step))
-    assert last > 0
-    assert saw_temporary > 0, 'no kill fell inside a save: the test shows nothing'
-    (directory / '900.orbax-checkpoint-tmp').mkdir()  # Of a step that will not come again.
-    checkpointer = make(directory)
-    checkpointer.save(last + 1, make_state(), {})
-    assert not any('tmp' in p.name for p in directory.iterdir())
-
-
-def numbered(state, step):
-  """A state whose every array says which step it is, large enough to take a while."""
-  return state.replace(
-      step=jnp.int32(step), params=jax.tree.map(lambda x: jnp.full_like(x, step), state.params))
-
-
-def child_code(code):
-  here = str(pathlib.Path(__file__).parent)
-  return (f'import sys; sys.path.insert(0, {here!r})\n'
-          'import os\n'
-          'import numpy as np\n'
-          'from checkpoint_test import assert_same, make_state, numbered\n'
-          'from rlvr.host import checkpoint\n' + textwrap.dedent(code))
-
-
-def run_child(code, **env):
-  done = subprocess.run(
-      [sys.executable, '-c', child_code(code)], env={**os.environ, **env}, capture_output=True,
-      text=True, timeout=120, check=False)
-  assert done.returncode == 0, done.stdout + done.stderr
-  return done.stdout

@@ -11,8 +11,8 @@ from rlvr.host import evaluate
 
 class PassAtKTest(unittest.TestCase):
 
-  def test_fault_55_is_the_combinatorial_form(self):
-    """Drawing with replacement would give .684 and .4375."""
+  def test_is_the_combinatorial_form(self):
+    """fault 55: drawing with replacement would give .684 and .4375."""
     self.assertEqual(evaluate.pass_at_k(4, 1, 4), 1.0)
     self.assertAlmostEqual(float(evaluate.pass_at_k(4, 1, 2)), 0.5, places=12)
     self.assertEqual(evaluate.pass_at_k(4, 0, 4), 0.0)
