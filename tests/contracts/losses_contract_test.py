@@ -1,0 +1,34 @@
+"""Every entry of LOSSES passes its stage's contract, with every factor in its slot."""
+
+import functools
+
+import pytest
+
+from rlvr import contracts
+from rlvr import losses
+
+
+@pytest.mark.parametrize('name', losses.LOSSES)
+def test_loss(name):
+  contracts.check_loss(losses.LOSSES[name], advantage_only=name in losses.ADVANTAGE_ONLY)
+
+
+@pytest.mark.parametrize('name', losses.RATIOS)
+def test_ratio(name):
+  part = functools.partial(losses.surrogate, ratio=losses.RATIOS[name])
+  contracts.check_loss(part, advantage_only=True)
+
+
+@pytest.mark.parametrize('name', losses.CLIPS)
+def test_clip(name):
+  part = functools.partial(losses.surrogate, clip=losses.CLIPS[name])
+  contracts.check_loss(part, advantage_only=True)
+
+
+@pytest.mark.parametrize('name', losses.KL_ESTIMATORS)
+def test_estimator(name):
+  contracts.check_loss(functools.partial(losses.kl_loss, estimator=losses.KL_ESTIMATORS[name]))
+
+
+def test_advantage_only_are_entries():
+  assert losses.ADVANTAGE_ONLY <= set(losses.LOSSES)
