@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlvr import hostile
 from rlvr import testing
 from rlvr import types
 
@@ -47,11 +48,11 @@ def _check_rows(part, rollouts, per_token, permutes):
     assert np.isfinite(result).all(), f'{name}: {result}'
     if permutes:
       order = np.array(_ORDER)
-      _close(jitted(testing.permute(rollout, order)), result[order], f'{name}, permuted')
+      _close(jitted(hostile.permute(rollout, order)), result[order], f'{name}, permuted')
     results[name] = result
   for name in list(rollouts)[::3]:
     _close(part(rollouts[name]), results[name], f'{name}, eager')
-  low = np.asarray(jax.jit(part)(testing.as_bfloat16(rollouts['ungraded'])))
+  low = np.asarray(jax.jit(part)(hostile.as_bfloat16(rollouts['ungraded'])))
   assert low.dtype == np.float32 and np.isfinite(low).all(), f'bf16: {low}'
   with jax.debug_nans(True):
     jax.block_until_ready(jax.jit(part)(rollouts['ungraded']))
@@ -60,7 +61,7 @@ def _check_rows(part, rollouts, per_token, permutes):
 
 def check_reward(part: types.Reward, *, permutes: bool = True) -> None:
   """f32[B], finite, 0 on rows that hold no response or have no verdict."""
-  rollouts = testing.nasty_rollouts()
+  rollouts = hostile.rollouts()
   for name, result in _check_rows(part, rollouts, False, permutes).items():
     outside = ~np.asarray(types.graded(rollouts[name]))
     assert (result[outside] == 0).all(), f'{name}: {result}'
@@ -73,7 +74,7 @@ def check_advantage(part: types.Advantage, *, permutes: bool = True) -> None:
     part: the advantage.
     permutes: False for a method whose ties are broken by row order.
   """
-  rollouts = testing.nasty_rollouts()
+  rollouts = hostile.rollouts()
   results = _check_rows(part, rollouts, True, permutes)
   for name, result in results.items():
     outside = ~np.asarray(types.graded(rollouts[name]))
@@ -83,6 +84,8 @@ def check_advantage(part: types.Advantage, *, permutes: bool = True) -> None:
   rollout = rollouts['ungraded']
   filled = rollout.replace(reward=jnp.where(rollout.graded, rollout.reward, 7.0))
   _close(part(filled), results['ungraded'], 'rewards of ungraded rows entered')
+  absent = rollout.replace(where=rollout.where & rollout.graded)
+  _close(part(absent), results['ungraded'], 'ungraded rows were counted')
 
 
 def check_transform(part: types.Transform) -> None:
@@ -94,7 +97,7 @@ def check_transform(part: types.Transform) -> None:
     return jnp.where(r.mask != 0, per_row(r)[:, None] * (1 + r.entropy), 0.0)
 
   for make in (per_row, per_token):
-    rollouts = testing.nasty_rollouts()
+    rollouts = hostile.rollouts()
     results = _check_rows(lambda r, make=make: part(make(r), r), rollouts, True, True)
     for name, result in results.items():
       assert result.shape == make(rollouts[name]).shape, name
@@ -104,7 +107,7 @@ def check_transform(part: types.Transform) -> None:
 
 def check_selection(part: types.Selection, *, permutes: bool = True) -> None:
   """f32[B], at least 0, exactly 0 on rows that hold no response."""
-  rollouts = testing.nasty_rollouts()
+  rollouts = hostile.rollouts()
   centred = lambda r: part(r, jnp.where(types.graded(r), r.reward, 0.0))
   for name, result in _check_rows(centred, rollouts, False, permutes).items():
     assert (result >= 0).all(), f'{name}: {result}'
@@ -113,7 +116,7 @@ def check_selection(part: types.Selection, *, permutes: bool = True) -> None:
 
 def check_mask(part: Callable[[types.Rollout], Array]) -> None:
   """f32[B, T] of 0 and 1, 0 on rows that hold no response and off `valid`."""
-  rollouts = testing.nasty_rollouts()
+  rollouts = hostile.rollouts()
   for name, result in _check_rows(part, rollouts, True, True).items():
     assert result.ndim == 2 and np.isin(result, (0, 1)).all(), name
     real = np.asarray(rollouts[name].valid & rollouts[name].where[:, None])
@@ -173,28 +176,6 @@ def check_aggregate(part: types.Aggregate) -> None:
   assert low.dtype == jnp.float32
 
 
-def nasty_cell() -> tuple[types.PolicyOutput, types.Batch]:
-  """Four rows: full, partly masked, empty, and one at the edge of what is finite.
-
-  Everything off the mask is NaN or infinite. Row 3 has log-ratios of 100 nats
-  and -inf on the mask.
-  """
-  nan, inf = np.nan, np.inf
-  mask = np.array([[1, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 1]], np.float32)
-  rng = np.random.default_rng(0)
-  noise = lambda: np.where(mask != 0, -rng.uniform(.1, 2, mask.shape), nan).astype(np.float32)
-  logp, old, ref, rolled = noise(), noise(), noise(), noise()
-  logp[3], old[3], ref[3], rolled[3] = (
-      [-1, -101, -inf], [-101, -1, -inf], [-121, -2, -1], [-inf, -3, -2])
-  old[1, 1], ref[2, 0], rolled[2, 1] = inf, -inf, inf
-  out = testing.make_output(logp, entropy=-noise())
-  advantages = np.where(mask != 0, [[1.], [-.5], [nan], [2]], nan)
-  cell = testing.make_cell(
-      advantages, mask=mask, old_logp=old, ref_logp=ref, rollout_logp=rolled,
-      correction=np.where(mask != 0, .5, nan))
-  return out, cell
-
-
 def check_loss(
     part: types.Loss,
     *,
@@ -213,7 +194,7 @@ def check_loss(
     permutes: False for a term that is not equivariant to the order of rows.
   """
   knobs = knobs or {}
-  out, cell = edit(*nasty_cell())
+  out, cell = edit(*hostile.cell())
   jitted = _once(part)
   terms, metrics = jitted(out, cell, knobs)
   off = np.asarray(cell.mask) == 0
@@ -257,7 +238,7 @@ def check_loss(
     moved = take(cell.replace(prompts=None, teacher_prompts=None, used=None))
     moved = moved.replace(prompts=cell.prompts, teacher_prompts=cell.teacher_prompts)
     _close(part(take(out), moved, knobs)[0], np.asarray(terms)[order], 'permuted')
-  low, _ = part(testing.as_bfloat16(out), testing.as_bfloat16(cell), knobs)
+  low, _ = part(hostile.as_bfloat16(out), hostile.as_bfloat16(cell), knobs)
   assert low.dtype == jnp.float32 and bool(jnp.isfinite(low).all()), f'bf16: {low}'
   with jax.debug_nans(True):
     jax.block_until_ready(jax.jit(jax.grad(total, has_aux=True))(out, cell)[1])

@@ -1,6 +1,6 @@
-"""Builders of whole valid values in one line, and the checks that every part of a stage passes."""
+"""Builders of whole valid values in one line; the checks of stages are in `contracts`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -202,40 +202,3 @@ def make_cell(
 def objective(terms: Array, weights: Array) -> Array:
   """sum over weight != 0 of weight * term: what `update` takes the gradient of."""
   return jnp.sum(jnp.where(weights != 0, weights * terms, 0.0))
-
-
-def permute(rollout: types.Rollout, order: Sequence[int]) -> types.Rollout:
-  """The rollout with its rows in another order."""
-  return types.take_rows(rollout, jnp.asarray(order))
-
-
-def as_bfloat16(tree):
-  """Every f32 leaf cast to bf16; the rest unchanged."""
-  cast = lambda x: x.astype(jnp.bfloat16) if x.dtype == jnp.float32 else x
-  return jax.tree.map(cast, tree)
-
-
-def nasty_rollouts() -> Mapping[str, types.Rollout]:
-  """The grid that every stage function must survive, by name.
-
-  One-member, all-equal, empty and uneven groups, zero-length rows, ungraded
-  rows (NaN rewards), padding rows, environment tokens inside a response. All
-  have the same shapes, so one trace serves them all.
-  """
-  shape = dict(max_tokens=3)
-  build = lambda rewards, **options: make_rollout(
-      rewards, padding=8 - sum(len(group) for group in rewards), **shape, **options)
-  return {
-      'plain': build([[1, 0, 0, 1], [0, 1, 1, 1], [], []]),
-      'one member': build([[1], [0], [.5], [1]]),
-      'all equal': build([[1, 1, 1], [0, 0], [.7, .7, .7], []]),
-      'empty groups': build([[], [1, 0], [], [1]]),
-      'uneven': build([[1, 0, 1, 0], [5], [2, 3, 2], []]),
-      'zero length': build([[1, 0, 1], [0, 1], [1], [0]], lengths=[0, 3, 1, 0, 0, 2, 0]),
-      'ungraded': build([[1, None, None, 0], [None, 1], [None], [0]]),
-      'none graded': build([[None, None], [None], [], []]),
-      'nothing': build([[], [], [], []]),
-      'environment': build(
-          [[1, 0], [0, 1], [], []], masks=[[1, 0, 1], [0, 0], [1, 1, 0], [0, 1, 1]],
-          stops=[types.BUDGET, types.STOP_TOKEN, types.BUDGET, types.ABORT]),
-  }

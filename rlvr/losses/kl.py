@@ -41,7 +41,7 @@ def k2(logp: Array, ref_logp: Array) -> Array:
 
 
 def k3(logp: Array, ref_logp: Array) -> Array:
-  """e^d - d - 1, at least 0, zero iff equal: GRPO's published anchor.
+  """e^d - d - 1, at least 0, zero iff equal (to rounding): GRPO's published anchor.
 
   Beyond 20 nats it is constant: value 4.85e8, gradient 0, both finite.
   Computed by expm1, which keeps a small d's digits.

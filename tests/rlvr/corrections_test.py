@@ -11,7 +11,8 @@ def test_token_truncated():
   old = jnp.log(jnp.array([[.5, .2, .9]]))
   rolled = jnp.log(jnp.array([[.5, .4, .1]]))
   mask = jnp.ones((1, 3))
-  np.testing.assert_allclose(corrections.token_truncated(old, rolled, mask), [[1, .5, 2]], rtol=1e-6)
+  np.testing.assert_allclose(
+      corrections.token_truncated(old, rolled, mask), [[1, .5, 2]], rtol=1e-6)
   np.testing.assert_allclose(
       corrections.token_truncated(old, rolled, mask, cap=20.), [[1, .5, 9]], rtol=1e-5)
   np.testing.assert_array_equal(

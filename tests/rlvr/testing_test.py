@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlvr import advantages
+from rlvr import hostile
 from rlvr import testing
 from rlvr import types
 
@@ -24,7 +25,8 @@ def test_make_rollout_defaults():
 def test_make_rollout_options():
   rollout = testing.make_rollout(
       [[1], [], [0]], lengths=[3, 0], max_tokens=5, columns=[[1, 2], [0, 3]],
-      stops=[types.BUDGET, types.STOP_TOKEN], version=jnp.ones((3, 5), jnp.int32), novelty=jnp.ones(3))
+      stops=[types.BUDGET, types.STOP_TOKEN], version=jnp.ones((3, 5), jnp.int32),
+      novelty=jnp.ones(3))
   assert rollout.tokens.shape == (3, 5)  # a third row, so that group 2 is a row number
   np.testing.assert_array_equal(rollout.group, [0, 2, 0])
   np.testing.assert_array_equal(rollout.columns[:2], [[1, 2], [0, 3]])
@@ -37,9 +39,9 @@ def test_make_rollout_options():
 
 def test_the_grid_has_one_structure():
   shapes = {str(jax.tree.map(lambda x: (x.shape, x.dtype), rollout))
-            for rollout in testing.nasty_rollouts().values()}
+            for rollout in hostile.rollouts().values()}
   assert len(shapes) == 1
-  for rollout in testing.nasty_rollouts().values():
+  for rollout in hostile.rollouts().values():
     assert (rollout.group < rollout.where.shape[0]).all()
 
 

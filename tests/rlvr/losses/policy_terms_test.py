@@ -117,6 +117,15 @@ class SurrogateTest(chex.TestCase):
       value, grad = _value_and_grad(part, cell, jnp.full((1, 1), -1.))
       assert value == 0 and grad == 0, name
 
+  def test_fault_14_the_loss_is_finite(self):
+    """fault 14: rewards [1, NaN x 7] give loss 0 and gradient 0."""
+    rollout = testing.make_rollout([[1] + [None] * 7])
+    for part in (advantages.grpo, advantages.rloo):
+      cell = testing.make_cell(part(rollout), mask=rollout.mask)
+      value, grad = _value_and_grad(losses.surrogate, cell, rollout.old_logp)
+      assert value == 0
+      np.testing.assert_array_equal(grad, 0.0)
+
   def test_padding_columns_change_no_bit(self):
     """More columns leave loss and gradient bitwise equal (Dr. GRPO)."""
     weigh = functools.partial(aggregate.seq_sum_constant, constant=4.)
