@@ -22,7 +22,7 @@ from rlvr.verifiers import verdict
 
 READY = b'ready'  # the first message; anything else says why there is no worker
 _WARM_TEXT = r'\boxed{x + 1}'  # no number, so that `math` has to load its parser
-_ORPHAN_GRACE_SECONDS = 30  # past the deadline, in case the parent is no longer there to kill us
+_ORPHAN_GRACE_SECONDS = 5  # past the deadline, in case the parent is no longer there to kill us
 
 
 def judge(
