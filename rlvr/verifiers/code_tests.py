@@ -34,7 +34,7 @@ def python_tests(
     task: Mapping[str, Any],
     text: str,
     *,
-    deadline_seconds: float = 10.0,
+    deadline_seconds: float = 6.0,
     memory_bytes: int = 1 << 30,
     partial: bool = False,
 ) -> verdict.Verdict:
@@ -48,7 +48,7 @@ def python_tests(
       program that reads and prints (compared line by line, closing blanks
       apart); 'setup' (optional) is code that runs in front.
     text: what the policy wrote.
-    deadline_seconds: for all the tests of one answer together. Keep the pool's
+    deadline_seconds: for all the tests of one answer together; keep the pool's
       deadline above it.
     memory_bytes: address space of the program.
     partial: pay the share of tests that pass instead of all or nothing.
