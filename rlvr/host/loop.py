@@ -63,7 +63,8 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
   stream = data.PromptStream(len(run.env.train), c.rollout.prompts, seed=c.seed)
   checkpoints = checkpoint.Checkpointer(
       run.folder / run_dir.CHECKPOINTS, keep=c.checkpoint.keep, fingerprint=run.fingerprint)
-  if resumed and checkpoints.latest_step() is not None:
+  restored = resumed and checkpoints.latest_step() is not None
+  if restored:
     state, cursor = checkpoints.restore(state)
     stream.set_state(cursor)
   start = int(state.step)
@@ -73,9 +74,10 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
       run.env.verifier, num_workers=c.verify.num_workers,
       deadline_seconds=c.verify.deadline_seconds, warm_task=run.env.train[0])
   with (interrupt.Interrupt() as stop, pool,
-        metrics_lib.Writer(run.folder, last_step=start, tensorboard=c.log.tensorboard) as writer):
+        metrics_lib.Writer(run.folder, last_step=start if restored else -1,
+                           tensorboard=c.log.tensorboard) as writer):
     log = Log(run, writer, progress)
-    if start == 0:
+    if not restored:
       log.evaluation(0, evaluation(run, state, pool))
     for step in range(start + 1, c.num_steps + 1):
       sampled = sample_phase(run, state, pool, stream)
@@ -88,12 +90,13 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
           metrics = metrics | measured
       state = state.replace(step=state.step + 1)
       log.step(step, sampled, rollout, metrics, began)
+      if step == c.num_steps or (c.eval.every and step % c.eval.every == 0):
+        log.evaluation(step, evaluation(run, state, pool))
+      # After everything that is logged about the step: a kill in between repeats it.
       last = stop.requested or step == c.num_steps
       if last or (c.checkpoint.every and step % c.checkpoint.every == 0):
         log.flush()
         checkpoints.save(step, state, stream.get_state())
-      if step == c.num_steps or (c.eval.every and step % c.eval.every == 0):
-        log.evaluation(step, evaluation(run, state, pool))
       if stop.requested:
         break
     log.flush()

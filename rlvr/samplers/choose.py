@@ -35,21 +35,30 @@ def choose(
   """
   logits = heads.sampling_logits(logits, temperature, truncation)
   num_slots, vocab = logits.shape
-  top = jnp.max(logits, axis=-1, keepdims=True)
-  mass = jnp.exp(logits - top)
   chunk = min(_CHUNK, vocab)
-  mass = jnp.pad(mass, ((0, 0), (0, -vocab % chunk)))
-  mass = mass.reshape(num_slots, -1, chunk)
+  # Padding has no mass and is no maximum.
+  chunked = jnp.pad(logits, ((0, 0), (0, -vocab % chunk)), constant_values=-jnp.inf)
+  chunked = chunked.reshape(num_slots, -1, chunk)
+  chunk_top = jnp.max(chunked, axis=-1)
+  top = jnp.max(chunk_top, axis=-1, keepdims=True)
+  mass = jnp.exp(chunked - top[:, :, None])
   chunk_mass = jnp.sum(mass, axis=-1)
   picked_chunk = _invert(chunk_mass, uniforms[:, 0])
-  inner = jnp.take_along_axis(mass, picked_chunk[:, None, None], axis=1)[:, 0]
-  picked = picked_chunk * chunk + _invert(inner, uniforms[:, 1])
+  picked = picked_chunk * chunk + _invert(_at(mass, picked_chunk), uniforms[:, 1])
+  # The first maximum, by chunk: an argmax over V costs more than all of the above.
+  best_chunk = jnp.argmax(chunk_top == top, axis=-1)
+  best = best_chunk * chunk + jnp.argmax(_at(chunked, best_chunk) == top, axis=-1)
 
   greedy = temperature == 0
-  tokens = jnp.where(greedy, jnp.argmax(logits, axis=-1), picked).astype(jnp.int32)
+  tokens = jnp.where(greedy, best, picked).astype(jnp.int32)
   log_z = jnp.log(jnp.sum(chunk_mass, axis=-1)) + top[:, 0]
   logp = jnp.take_along_axis(logits, tokens[:, None], axis=-1)[:, 0] - log_z
   return tokens, jnp.where(greedy & ~jnp.isnan(log_z), 0.0, logp)
+
+
+def _at(chunked: Array, index: Array) -> Array:
+  """Row s of chunk index[s]: [S, C, K] and [S] -> [S, K]."""
+  return jnp.take_along_axis(chunked, index[:, None, None], axis=1)[:, 0]
 
 
 def _invert(mass: Array, uniform: Array) -> Array:
