@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
+from experiments import checks
 from experiments import tables
-from rlvr import advantages
 from rlvr import losses
 from rlvr import spec
 from rlvr import types
@@ -51,18 +51,16 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
     ValueError: one sentence on an unknown name or option, a number out of
       range, parts that do not fit each other, or a model or data file.
   """
-  check(c)
+  checks.check(c)
   recipe = resolve_recipe(c)
-  optimizer = spec.resolve(tables.TABLES, c.optimizer, 'config.optimizer', 'optimizer')()
+  optimizer = resolve_optimizer(c)
   env = spec.resolve(tables.TABLES, c.env, 'config.env', 'env')()
   model = Model(c)
   # A prompt that cannot fit is found now, not in the middle of a run.
   tasks = [t for part in (env.train, env.held_out) for t in _first(part, _CHECKED_PROMPTS)]
   rollouts.encode_prompts(model.tokenizer, tasks, c.rollout.prompt_buckets)
 
-  policy = transformer.make_policy(
-      model.config, compute_dtype=jnp.dtype(c.model.compute_dtype), remat=c.model.remat,
-      head_chunk=c.model.head_chunk, truncation=_truncation(c))
+  policy = make_policy(c, model)
   layout = make_layout(c)
   counter = compiles.Counter()
   step = counter.wrap(update.make_update(policy, recipe.terms, optimizer, layout))
@@ -86,62 +84,23 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   return run, model
 
 
-def check(c: ml_collections.ConfigDict) -> None:
-  """Numbers and combinations that cannot work. Raises: ValueError, one sentence each."""
-  r = c.rollout
-  for path, value, least in (
-      ('num_steps', c.num_steps, 0), ('rollout.prompts', r.prompts, 1),
-      ('rollout.responses', r.responses, 1), ('rollout.max_tokens', r.max_tokens, 1),
-      ('rollout.slots', r.slots, 1), ('rollout.slots_per_prompt', r.slots_per_prompt, 1),
-      ('rollout.max_rounds', r.max_rounds, 1), ('batch.epochs', c.batch.epochs, 1),
-      ('batch.minibatches', c.batch.minibatches, 1),
-      ('verify.num_workers', c.verify.num_workers, 1),
-      ('model.head_chunk', c.model.head_chunk, 1), ('eval.prompts', c.eval.prompts, 0),
-      ('eval.every', c.eval.every, 0), ('checkpoint.every', c.checkpoint.every, 0),
-      ('log.rollouts_every', c.log.rollouts_every, 0), ('parallel.fsdp', c.parallel.fsdp, 1)):
-    if value < least:
-      raise ValueError(f'config.{path} is {value}; it must be at least {least}.')
-  buckets = list(r.prompt_buckets)
-  if not buckets or buckets != sorted(set(buckets)) or buckets[0] < 1:
-    raise ValueError(
-        f'config.rollout.prompt_buckets is {r.prompt_buckets}; it must be ascending widths.')
-  if not r.temperature > 0:
-    raise ValueError(
-        f'config.rollout.temperature is {r.temperature}; training needs it above 0 (evaluation '
-        'is greedy by itself).')
-  if r.slots % r.slots_per_prompt:
-    raise ValueError(
-        f'config.rollout.slots is {r.slots}; it must be a multiple of slots_per_prompt '
-        f'{r.slots_per_prompt}.')
-  if c.batch.cell_rows < r.responses:
-    raise ValueError(
-        f'config.batch.cell_rows is {c.batch.cell_rows}; a cell must hold a whole group, '
-        f'{r.responses} responses.')
-  if r.responses < 2 and c.advantage.name in advantages.GROUP_BASELINES:
-    raise ValueError(
-        f'config.rollout.responses is {r.responses}, but the baseline of advantage '
-        f'{c.advantage.name!r} is the other responses of the group; it needs at least 2.')
-  if not c.losses:
-    raise ValueError('config.losses is empty; a run needs at least one loss term.')
-  if c.eval.prompts and r.responses > 1 and max(c.eval.pass_at, default=1) > r.responses - 1:
-    raise ValueError(
-        f'config.eval.pass_at is {c.eval.pass_at}; one of the {r.responses} responses is greedy, '
-        f'so k is at most {r.responses - 1}.')
-  for path, value, known in (
-      ('score_old', c.score_old, ('auto', 'always')),
-      ('parallel.kind', c.parallel.kind, ('pmap', 'mesh')),
-      ('model.compute_dtype', c.model.compute_dtype, ('float32', 'bfloat16'))):
-    if value not in known:
-      raise ValueError(f'config.{path} is {value!r}; expected one of {", ".join(known)}.')
-  num_devices = len(jax.devices())
-  if r.prompts % num_devices:
-    raise ValueError(
-        f'config.rollout.prompts is {r.prompts}; the {num_devices} devices each take an equal '
-        'share, so it must be a multiple.')
-  if c.parallel.fsdp > 1 and (c.parallel.kind != 'mesh' or num_devices % c.parallel.fsdp):
-    raise ValueError(
-        f'config.parallel.fsdp is {c.parallel.fsdp}; it needs parallel.kind mesh and must divide '
-        f'the {num_devices} devices.')
+def make_policy(c: ml_collections.ConfigDict, model: Model) -> types.Policy:
+  """The policy's functions as the config wants them."""
+  return transformer.make_policy(
+      model.config, compute_dtype=jnp.dtype(c.model.compute_dtype), remat=c.model.remat,
+      head_chunk=c.model.head_chunk, truncation=_truncation(c))
+
+
+def resolve_optimizer(c: ml_collections.ConfigDict):
+  """The optax transformation. Raises: ValueError on its options."""
+  return spec.resolve(tables.TABLES, c.optimizer, 'config.optimizer', 'optimizer')()
+
+
+def update_memory(run: loop.Run, c: ml_collections.ConfigDict, width: int) -> int:
+  """Bytes of temporaries of the compiled update at one prompt width."""
+  state = jax.eval_shape(run.init)
+  batch = jax.eval_shape(run.prepare, abstract_rollout(c, width), state)[0][0]
+  return run.update.lower(state, batch).compile().memory_analysis().temp_size_in_bytes
 
 
 def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
@@ -207,6 +166,23 @@ class Sampler:
     keys = parallel.device_keys(key, self._num_devices)
     rollout, stats = self._each(params, split, keys, version)
     return parallel.join_rows(rollout), stats
+
+
+def abstract_rollout(c: ml_collections.ConfigDict, width: int) -> types.Rollout:
+  """The shapes of a graded rollout whose prompts have `width` positions."""
+  num_prompts, num_rows = c.rollout.prompts, c.rollout.prompts * c.rollout.responses
+  row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
+  tokens = c.rollout.max_tokens
+  prompts = types.Prompts(
+      tokens=jax.ShapeDtypeStruct((num_prompts, width), jnp.int32),
+      length=jax.ShapeDtypeStruct((num_prompts,), jnp.int32),
+      id=jax.ShapeDtypeStruct((num_prompts,), jnp.int32))
+  return types.Rollout(
+      prompts=prompts, prompt=row(jnp.int32), group=row(jnp.int32), where=row(bool),
+      tokens=row(jnp.int32, tokens), valid=row(bool, tokens), mask=row(jnp.float32, tokens),
+      rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
+      source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
+      columns=row(jnp.float32, 1), column_where=row(bool, 1), graded=row(bool))
 
 
 def _truncation(c):

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import ml_collections
 
 from experiments import build
-from rlvr import types
 
 
 def report(c: ml_collections.ConfigDict) -> str:
@@ -18,9 +17,7 @@ def report(c: ml_collections.ConfigDict) -> str:
   layout = build.make_layout(c)
   r = c.rollout
   rows = r.prompts * r.responses
-  rollout = abstract_rollout(c, r.prompt_buckets[-1])
-  batch = jax.eval_shape(run.prepare, rollout, state)[0][0]
-  memory = run.update.lower(state, batch).compile().memory_analysis()
+  temporaries = build.update_memory(run, c, r.prompt_buckets[-1])
   prefix = 2 * model.config.num_layers * model.config.num_kv_heads * model.config.head_dim * 4
   lines = [
       f'environment        {run.env.description}',
@@ -33,30 +30,13 @@ def report(c: ml_collections.ConfigDict) -> str:
       f'{_size(prefix * (min(r.slots, rows) * r.max_tokens + r.prompts * r.prompt_buckets[-1]))}',
       f'cells              {layout.devices} devices x {layout.cells} x {layout.rows} rows, '
       f'{layout.prompts} prompts each; response widths {layout.spans}',
-      f'update             {_size(memory.temp_size_in_bytes)} of temporaries at the largest '
+      f'update             {_size(temporaries)} of temporaries at the largest '
       f'prompt bucket; [rows, tokens, vocabulary] in f32 would be '
       f'{_size(rows * r.max_tokens * model.config.vocab_size * 4)}',
       f'to compile         sampler, prepare and update once for each prompt bucket met of '
       f'{tuple(r.prompt_buckets)}',
   ]
   return '\n'.join(lines)
-
-
-def abstract_rollout(c: ml_collections.ConfigDict, width: int) -> types.Rollout:
-  """The shapes of a graded rollout whose prompts have `width` positions."""
-  num_prompts, num_rows = c.rollout.prompts, c.rollout.prompts * c.rollout.responses
-  row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
-  tokens = c.rollout.max_tokens
-  prompts = types.Prompts(
-      tokens=jax.ShapeDtypeStruct((num_prompts, width), jnp.int32),
-      length=jax.ShapeDtypeStruct((num_prompts,), jnp.int32),
-      id=jax.ShapeDtypeStruct((num_prompts,), jnp.int32))
-  return types.Rollout(
-      prompts=prompts, prompt=row(jnp.int32), group=row(jnp.int32), where=row(bool),
-      tokens=row(jnp.int32, tokens), valid=row(bool, tokens), mask=row(jnp.float32, tokens),
-      rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
-      source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
-      columns=row(jnp.float32, 1), column_where=row(bool, 1), graded=row(bool))
 
 
 def _size(num_bytes: float) -> str:

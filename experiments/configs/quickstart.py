@@ -20,6 +20,7 @@ def get_config(arg=None):
   if tables.parse(arg).get('size') != 'tiny':
     c.num_steps = 30
     c.run_dir = 'runs/quickstart'
+    c.model.remat = 'dots'  # memory is plenty at this size, recomputing costs a sixth
     c.optimizer = spec.spec(optimizer.adam, learning_rate=1e-5)
   c.losses.pg.term = spec.spec(
       losses.surrogate, clip=spec.spec(losses.clips.ppo_clip, low=0.2, high=0.28))

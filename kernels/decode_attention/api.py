@@ -19,14 +19,15 @@ def decode_attention(
   """One query a slot over its block's prompt and its own suffix.
 
   Slots come in blocks of n = S / C; the slots of a block continue one prompt,
-  whose keys are read once for all of them.
+  whose keys are read once for all of them. Heads stand before positions, so that
+  every product reads its keys in order.
 
   Args:
     q: [S, Hq, d], queries at response position `t`.
-    k_ctx: [C, L, Hk, d], keys of each block's prompt.
-    v_ctx: [C, L, Hk, d].
-    k: [S, T, Hk, d], the slots' own keys, position `t` already written.
-    v: [S, T, Hk, d].
+    k_ctx: [C, Hk, L, d], keys of each block's prompt.
+    v_ctx: [C, Hk, L, d].
+    k: [S, Hk, T, d], the slots' own keys, position `t` already written.
+    v: [S, Hk, T, d].
     prompt_length: i32[C], at least 0; prompt keys at or beyond it are not seen.
     t: i32[S], own keys beyond it are not seen.
 
@@ -37,14 +38,15 @@ def decode_attention(
     ValueError: shapes that do not fit, each named with its value.
   """
   num_slots, num_heads, head_dim = q.shape
-  num_blocks, _, num_kv_heads, _ = k_ctx.shape
+  num_blocks, num_kv_heads, ctx_width, _ = k_ctx.shape
   if num_slots % num_blocks:
     raise ValueError(f'k_ctx has {num_blocks} blocks, which must divide the {num_slots} slots.')
   if num_heads % num_kv_heads:
     raise ValueError(f'{num_kv_heads} key heads must divide {num_heads} query heads.')
   for name, array, shape in (
+      ('k_ctx', k_ctx, (num_blocks, num_kv_heads, ctx_width, head_dim)),
       ('v_ctx', v_ctx, k_ctx.shape),
-      ('k', k, (num_slots, k.shape[1], num_kv_heads, head_dim)),
+      ('k', k, (num_slots, num_kv_heads, k.shape[2], head_dim)),
       ('v', v, k.shape),
       ('prompt_length', prompt_length, (num_blocks,)),
       ('t', t, (num_slots,))):

@@ -9,7 +9,6 @@ a forward pass of S tokens a drawn token: for tests and small models.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import flax
 import jax

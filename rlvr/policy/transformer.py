@@ -35,7 +35,7 @@ _LIVE_BUCKET = 64  # own keys are attended to in power-of-two multiples of this
 
 @flax.struct.dataclass(kw_only=True)
 class Prefix:
-  """Prompts computed once: k, v [N, P, L, Hkv, hd], length i32[P], logits f32[P, V]."""
+  """Prompts computed once: k, v [N, P, Hkv, L, hd], length i32[P], logits f32[P, V]."""
 
   k: Array
   v: Array
@@ -45,7 +45,7 @@ class Prefix:
 
 @flax.struct.dataclass(kw_only=True)
 class Cache:
-  """The slots' own keys and values, [N, S, T, Hkv, hd]."""
+  """The slots' own keys and values, [N, S, Hkv, T, hd]."""
 
   k: Array
   v: Array
@@ -219,13 +219,14 @@ def prefill(params: Params, config: config_lib.ModelConfig, prompts: types.Promp
   """Computes every prompt once; its K/V and last logits serve all its responses."""
   hidden, k, v = _prompt_pass(params, config, prompts.tokens, matmul=matmul)
   last = hidden[jnp.arange(hidden.shape[0]), jnp.maximum(prompts.length - 1, 0)]
+  k, v = jnp.swapaxes(k, 2, 3), jnp.swapaxes(v, 2, 3)
   return Prefix(k=k, v=v, length=prompts.length, logits=head_logits(params, config, last))
 
 
 def init_cache(prefix: Prefix, num_slots: int, max_tokens: int) -> Cache:
   """Empty keys and values for `num_slots` slots of `max_tokens` positions."""
-  num_layers, _, _, num_kv_heads, head_dim = prefix.k.shape
-  shape = (num_layers, num_slots, max_tokens, num_kv_heads, head_dim)
+  num_layers, _, num_kv_heads, _, head_dim = prefix.k.shape
+  shape = (num_layers, num_slots, num_kv_heads, max_tokens, head_dim)
   return Cache(k=jnp.zeros(shape, prefix.k.dtype), v=jnp.zeros(shape, prefix.v.dtype))
 
 
@@ -246,7 +247,7 @@ def decode_step(
     params: in compute dtype.
     config: the model's shape.
     prefix: from `prefill`.
-    cache: [N, S, T, ...]; carried and updated in place at [layer, slot, t].
+    cache: [N, S, Hkv, T, hd]; carried and updated in place at [layer, slot, t].
     block_prompt: i32[C]; slots [S / C * c, S / C * (c + 1)) continue prompt
       block_prompt[c].
     tokens: i32[S].
@@ -257,7 +258,7 @@ def decode_step(
     (f32[S, V], cache). A later slot is not affected by what a finished one holds.
   """
   c = config
-  num_slots, max_tokens = cache.k.shape[1:3]
+  num_slots, max_tokens = cache.k.shape[1], cache.k.shape[3]
   slots = jnp.arange(num_slots)
   block_length = prefix.length[block_prompt]
   start = jnp.repeat(block_length, num_slots // block_prompt.shape[0],
@@ -267,7 +268,7 @@ def decode_step(
   span_index = jnp.searchsorted(jnp.array(spans), jnp.max(t) + 1)
 
   def attend(span, q, index, k, v):
-    own_k, own_v = (jax.lax.dynamic_slice_in_dim(x[index], 0, span, axis=1) for x in (k, v))
+    own_k, own_v = (jax.lax.dynamic_slice_in_dim(x[index], 0, span, axis=2) for x in (k, v))
     return decode_kernel.decode_attention(
         q, prefix.k[index, block_prompt], prefix.v[index, block_prompt], own_k, own_v,
         block_length, t)
@@ -276,8 +277,8 @@ def decode_step(
     x, k_cache, v_cache = carry
     layer, index = inputs
     q, k, v = layers_lib.qkv(c, layer, x, cos, sin, matmul)
-    k_cache = k_cache.at[index, slots, t].set(k)
-    v_cache = v_cache.at[index, slots, t].set(v)
+    k_cache = k_cache.at[index, slots, :, t].set(k)
+    v_cache = v_cache.at[index, slots, :, t].set(v)
     attended = jax.lax.switch(
         span_index, [functools.partial(attend, span) for span in spans],
         q, index, k_cache, v_cache)

@@ -68,7 +68,8 @@ def place(rollout: types.Rollout, keep: Array, layout: Layout) -> tuple[Array, A
   # Distinct prompts of a group, and each row's rank in it, from one sorted pass.
   order = jnp.lexsort((rollout.prompt, rollout.group, ~keep))
   group, prompt = rollout.group[order], rollout.prompt[order]
-  new = jnp.concatenate([jnp.ones(1, bool), (group[1:] != group[:-1]) | (prompt[1:] != prompt[:-1])])
+  changes = (group[1:] != group[:-1]) | (prompt[1:] != prompt[:-1])
+  new = jnp.concatenate([jnp.ones(1, bool), changes])
   num_prompts = jax.ops.segment_sum((new & keep[order]).astype(jnp.int32), group,
                                     num_segments=num_rows)
   start = jax.ops.segment_min(jnp.where(keep[order], jnp.arange(num_rows), num_rows), group,

@@ -79,8 +79,9 @@ def make_prepare(
     batches, placed = [], 0
     share = _minibatch(rollout, state, recipe.minibatches)
     for i in range(recipe.minibatches):
-      batch, num_kept, num_placed = _pack(
-          rollout, jnp.where(share == i, row_weight, 0.0), recipe, layout)
+      batch, num_kept, num_placed = pack(
+          rollout, jnp.where(share == i, row_weight, 0.0), recipe.terms, recipe.advantage_only,
+          layout)
       batches.append(_score_cells(batch, recipe, policy, layout, state))
       placed += num_kept - num_placed
     metrics = rollout_metrics(rollout, state.step)
@@ -104,16 +105,23 @@ def _minibatch(rollout, state, num):
   return (rank % num)[rollout.group].astype(jnp.int32)
 
 
-def _pack(rollout, row_weight, recipe, layout):
-  """Weights from all rows of the minibatch, then the rows that can act, in cells."""
+def pack(
+    rollout: types.Rollout, row_weight: Array, terms: dict[str, Term], advantage_only: bool,
+    layout: cells_lib.Layout,
+) -> tuple[types.Batch, Array, Array]:
+  """Weights from all rows with a positive weight, then the rows that can act, in cells.
+
+  Returns:
+    The batch, how many rows can act, and how many of them found a place.
+  """
   where = rollout.where & (row_weight > 0)
   weights = {}
-  for name, term in recipe.terms.items():
+  for name, term in terms.items():
     mask = jnp.where(where[:, None], term.mask(rollout), 0.0)
     weights[name] = term.aggregate(mask, row_weight, where, rollout.group)
   acts = jnp.zeros_like(where)
   for weight in weights.values():
-    if recipe.advantage_only:
+    if advantage_only:
       weight = jnp.where(rollout.advantages != 0, weight, 0.0)
     acts |= jnp.any(weight != 0, axis=1)
   batch, _ = _lay_out(rollout, acts, weights, layout)

@@ -1,0 +1,64 @@
+"""Numbers and combinations of a config that cannot work, each with its sentence."""
+
+import jax
+import ml_collections
+
+from rlvr import advantages
+
+
+def check(c: ml_collections.ConfigDict) -> None:
+  """Numbers and combinations that cannot work. Raises: ValueError, one sentence each."""
+  r = c.rollout
+  for path, value, least in (
+      ('num_steps', c.num_steps, 0), ('rollout.prompts', r.prompts, 1),
+      ('rollout.responses', r.responses, 1), ('rollout.max_tokens', r.max_tokens, 1),
+      ('rollout.slots', r.slots, 1), ('rollout.slots_per_prompt', r.slots_per_prompt, 1),
+      ('rollout.max_rounds', r.max_rounds, 1), ('batch.epochs', c.batch.epochs, 1),
+      ('batch.minibatches', c.batch.minibatches, 1),
+      ('verify.num_workers', c.verify.num_workers, 1),
+      ('model.head_chunk', c.model.head_chunk, 1), ('eval.prompts', c.eval.prompts, 0),
+      ('eval.every', c.eval.every, 0), ('checkpoint.every', c.checkpoint.every, 0),
+      ('log.rollouts_every', c.log.rollouts_every, 0), ('parallel.fsdp', c.parallel.fsdp, 1)):
+    if value < least:
+      raise ValueError(f'config.{path} is {value}; it must be at least {least}.')
+  buckets = list(r.prompt_buckets)
+  if not buckets or buckets != sorted(set(buckets)) or buckets[0] < 1:
+    raise ValueError(
+        f'config.rollout.prompt_buckets is {r.prompt_buckets}; it must be ascending widths.')
+  if not r.temperature > 0:
+    raise ValueError(
+        f'config.rollout.temperature is {r.temperature}; training needs it above 0 (evaluation '
+        'is greedy by itself).')
+  if r.slots % r.slots_per_prompt:
+    raise ValueError(
+        f'config.rollout.slots is {r.slots}; it must be a multiple of slots_per_prompt '
+        f'{r.slots_per_prompt}.')
+  if c.batch.cell_rows < r.responses:
+    raise ValueError(
+        f'config.batch.cell_rows is {c.batch.cell_rows}; a cell must hold a whole group, '
+        f'{r.responses} responses.')
+  if r.responses < 2 and c.advantage.name in advantages.GROUP_BASELINES:
+    raise ValueError(
+        f'config.rollout.responses is {r.responses}, but the baseline of advantage '
+        f'{c.advantage.name!r} is the other responses of the group; it needs at least 2.')
+  if not c.losses:
+    raise ValueError('config.losses is empty; a run needs at least one loss term.')
+  if c.eval.prompts and r.responses > 1 and max(c.eval.pass_at, default=1) > r.responses - 1:
+    raise ValueError(
+        f'config.eval.pass_at is {c.eval.pass_at}; one of the {r.responses} responses is greedy, '
+        f'so k is at most {r.responses - 1}.')
+  for path, value, known in (
+      ('score_old', c.score_old, ('auto', 'always')),
+      ('parallel.kind', c.parallel.kind, ('pmap', 'mesh')),
+      ('model.compute_dtype', c.model.compute_dtype, ('float32', 'bfloat16'))):
+    if value not in known:
+      raise ValueError(f'config.{path} is {value!r}; expected one of {", ".join(known)}.')
+  num_devices = len(jax.devices())
+  if r.prompts % num_devices:
+    raise ValueError(
+        f'config.rollout.prompts is {r.prompts}; the {num_devices} devices each take an equal '
+        'share, so it must be a multiple.')
+  if c.parallel.fsdp > 1 and (c.parallel.kind != 'mesh' or num_devices % c.parallel.fsdp):
+    raise ValueError(
+        f'config.parallel.fsdp is {c.parallel.fsdp}; it needs parallel.kind mesh and must divide '
+        f'the {num_devices} devices.')
