@@ -1,6 +1,7 @@
 """Values that every part must survive: the grid that `contracts` goes over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp

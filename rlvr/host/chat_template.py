@@ -7,7 +7,8 @@ immutable sandbox, with the few helpers that Hugging Face templates expect.
 import datetime
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import jinja2

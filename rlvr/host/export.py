@@ -12,8 +12,10 @@ import ml_dtypes
 import numpy as np
 from safetensors import numpy as safetensors_numpy
 
-from rlvr.host import checkpoint_layout, hf_config, tokenizer_files
+from rlvr.host import checkpoint_layout
+from rlvr.host import hf_config
 from rlvr.host import tokenizer as tokenizer_lib
+from rlvr.host import tokenizer_files
 from rlvr.policy import config as config_lib
 
 _DTYPES = {'float32': np.dtype(np.float32), 'bfloat16': np.dtype(ml_dtypes.bfloat16)}

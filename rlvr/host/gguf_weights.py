@@ -7,7 +7,8 @@ from typing import Any
 import gguf
 import numpy as np
 
-from rlvr.host import checkpoint_layout, hf_config
+from rlvr.host import checkpoint_layout
+from rlvr.host import hf_config
 from rlvr.policy import config as config_lib
 
 _FAMILIES = ('llama', 'qwen2', 'qwen3')

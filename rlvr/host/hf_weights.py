@@ -7,7 +7,9 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (gives numpy the bfloat16 that safetensors returns)
 import safetensors
 
-from rlvr.host import checkpoint_layout, hf_config, tokenizer_files
+from rlvr.host import checkpoint_layout
+from rlvr.host import hf_config
+from rlvr.host import tokenizer_files
 from rlvr.policy import config as config_lib
 
 _DTYPES = ('F32', 'F16', 'BF16')

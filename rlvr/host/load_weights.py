@@ -5,8 +5,10 @@ import importlib.util
 import pathlib
 from typing import Any
 
-from rlvr.host import gguf_weights, hf_weights, tokenizer_files
+from rlvr.host import gguf_weights
+from rlvr.host import hf_weights
 from rlvr.host import tokenizer as tokenizer_lib
+from rlvr.host import tokenizer_files
 from rlvr.policy import config as config_lib
 
 _PACKAGE = 'package:'

@@ -7,12 +7,15 @@ again (`append_turn`).
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders
+from tokenizers import models
+from tokenizers import pre_tokenizers
 
 from rlvr.host import chat_template as chat_template_lib
 

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders
+from tokenizers import models
+from tokenizers import normalizers
+from tokenizers import pre_tokenizers
+from tokenizers import processors
 
 from rlvr.host import tokenizer as tokenizer_lib
 
