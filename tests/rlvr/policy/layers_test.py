@@ -113,7 +113,8 @@ class TestRotate:
 
     def score(at, distance):
       tables = lambda p: layers.rotary_tables(config, jnp.array([p]))
-      return float(jnp.sum(layers.rotate(q, *tables(at + distance)) * layers.rotate(k, *tables(at))))
+      turned = layers.rotate(q, *tables(at + distance)), layers.rotate(k, *tables(at))
+      return float(jnp.sum(turned[0] * turned[1]))
 
     assert score(0, 3) == pytest.approx(score(40, 3), abs=1e-4)
     assert score(0, 3) != pytest.approx(score(0, 4), abs=1e-2)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import strategies as st
 
 from rlvr import testing
-from rlvr import types
 from rlvr.train import cells
 
 LAYOUT = cells.Layout(devices=2, cells=3, rows=4, prompts=2, spans=(2, 4, 8))
@@ -154,7 +153,8 @@ def make_batch(lengths):
 class TestOverCells:
 
   @pytest.mark.parametrize('lengths, visited', [
-      ([[7, 3, 0], [2, 0, 0]], [(0, 8), (1, 4)]), ([[2, 1, 1], [1, 2, 0]], [(0, 2), (1, 2), (2, 2)]),
+      ([[7, 3, 0], [2, 0, 0]], [(0, 8), (1, 4)]),
+      ([[2, 1, 1], [1, 2, 0]], [(0, 2), (1, 2), (2, 2)]),
       ([[0, 0, 0], [0, 0, 0]], []), ([[4, 0, 0], [5, 0, 0]], [(0, 8)])])
   def test_visits_the_used_cells_at_the_width_they_need(self, lengths, visited):
     seen_tokens = []

@@ -138,7 +138,8 @@ class TestNotTaken:
       return values / (cell.reward[:, None] - 0.5 - 0.5 * knobs['bad']), metrics
 
     rollout = direct.make_rollout([[1, 0]])
-    recipe, layout, optimiser = direct.make_recipe(loss=broken), direct.make_layout(), optax.adam(.1)
+    recipe, layout = direct.make_recipe(loss=broken), direct.make_layout()
+    optimiser = optax.adam(0.1)
     state = direct.make_state(rollout, optimizer=optimiser, knobs={'coef_pg': 1.0, 'bad': 0.0})
     (batch,), _, _ = jax.jit(prepare.make_prepare(recipe, direct.POLICY, layout))(rollout, state)
     step = jax.jit(update.make_update(direct.POLICY, recipe.terms, optimiser, layout))
@@ -193,7 +194,8 @@ def transformer_case():
   state = types.TrainState(
       step=jnp.zeros((), jnp.int32), params=params, opt_state=optax.sgd(0.5).init(params),
       anchors={'ref': reference}, method={}, key=jax.random.key(0),
-      knobs={'coef_pg': jnp.float32(1), 'coef_kl': jnp.float32(.3), 'coef_entropy': jnp.float32(.1)})
+      knobs={f'coef_{name}': jnp.float32(coef)
+             for name, coef in (('pg', 1.0), ('kl', 0.3), ('entropy', 0.1))})
   return policy, recipe, rollout, state
 
 
@@ -212,7 +214,8 @@ class TestWholeStep:
 
   @pytest.mark.parametrize('layout', [
       direct.make_layout(num_cells=4, rows=4, prompts=1, spans=(4, 8)),
-      direct.make_layout(devices=2, num_cells=2, rows=4, prompts=1, spans=(8,))], ids=['cells', 'devices'])
+      direct.make_layout(devices=2, num_cells=2, rows=4, prompts=1, spans=(8,)),
+  ], ids=['cells', 'devices'])
   def test_layouts_agree(self, layout):
     _, _, whole, whole_metrics = stepped(FULL)
     batch, _, split, split_metrics = stepped(layout)
@@ -249,7 +252,8 @@ class TestWholeStep:
     _, _, _, metrics = stepped(FULL)
     out = jax.jit(lambda p: policy.score(p, rollout, {}))(state.params)
     mask = np.asarray(rollout.mask) * np.asarray(rollout.where)[:, None]
-    np.testing.assert_allclose(metrics['entropy'], (mask * out.entropy).sum() / mask.sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        metrics['entropy'], (mask * out.entropy).sum() / mask.sum(), rtol=1e-5)
     np.testing.assert_allclose(metrics['pg/ratio'], 1.0, rtol=1e-5)
     gap = np.abs(np.asarray(out.logp - rollout.rollout_logp))
     np.testing.assert_allclose(
