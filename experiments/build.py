@@ -78,7 +78,7 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
       sample=Sampler(c, policy, model.tokenizer.stop_ids, counter),
-      prepare=jax.jit(counter.wrap(prepare.make_prepare(recipe, policy, layout))),
+      prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
       update=_parallel_update(c, step, init), init=_placed_init(c, init),
       compiles=counter, fingerprint=fingerprint(c))
   return run, model
@@ -200,10 +200,18 @@ def _parallel_update(c, step, init):
 
 
 def _placed_init(c, init):
-  if c.parallel.kind == 'mesh':
-    shardings = parallel.state_sharding(jax.eval_shape(init), _mesh(c))
-    return lambda: jax.device_put(init(), shardings)
-  return init
+  """`init` placed as `update` returns the state: else the second step compiles all again."""
+  state = jax.eval_shape(init)
+  placed = (parallel.state_sharding(state, _mesh(c)) if c.parallel.kind == 'mesh' else
+            parallel.shared())
+  return lambda: jax.device_put(init(), placed)
+
+
+def _placed_prepare(c, function):
+  """`function` under jit, its batches placed as `update` takes them."""
+  batch = (parallel.batch_sharding(_mesh(c)) if c.parallel.kind == 'mesh' else
+           parallel.split())
+  return jax.jit(function, out_shardings=(batch, None, None))
 
 
 def _first(tasks, most):

@@ -54,6 +54,16 @@ def on_pmap(update: Callable[..., Any]) -> Callable[..., Any]:
                   donate_argnums=0)
 
 
+def shared() -> NamedSharding:
+  """Whole on every device: how `on_pmap` returns the state."""
+  return NamedSharding(jax.sharding.Mesh(jax.devices(), (DATA,)), PartitionSpec())
+
+
+def split() -> NamedSharding:
+  """Leading axis over the devices: how `on_pmap` takes a batch."""
+  return NamedSharding(jax.sharding.Mesh(jax.devices(), (DATA,)), PartitionSpec(DATA))
+
+
 def on_mesh(
     update: Callable[..., Any], mesh: jax.sharding.Mesh, state: types.TrainState
 ) -> Callable[..., Any]:
@@ -109,7 +119,13 @@ def on_devices(sample: Callable[..., Any]) -> Callable[..., Any]:
     key array of one key a device; see `split_rows` and `join_rows`. Each device
     leaves its loop when its own rows are done.
   """
-  return jax.pmap(sample, in_axes=(None, 0, 0, None))
+  mapped = jax.pmap(sample, axis_name=DATA, in_axes=(None, 0, 0, None))
+
+  def call(params, rollout, keys, version):
+    # pmap refuses arrays that are placed otherwise, such as weights split over fsdp.
+    return mapped(*jax.device_put(
+        (params, rollout, keys, version), (shared(), split(), split(), shared())))
+  return call
 
 
 def split_rows(rollout: types.Rollout, num_devices: int) -> types.Rollout:
