@@ -64,11 +64,15 @@ def _at(chunked: Array, index: Array) -> Array:
 def _invert(mass: Array, uniform: Array) -> Array:
   """The index where the running sum of mass f32[S, K] passes uniform * total.
 
-  Rounding can leave the target at or past the total; the last index with mass
-  takes it, so a token without mass is never drawn.
+  The first such index that has mass itself: a parallel running sum is not exactly
+  flat, nor monotone, where nothing is added, so an empty place can seem to pass
+  the target. Where rounding leaves the target past every sum, the last index
+  with mass takes it. Either way a token without mass is never drawn.
   """
   running = jnp.cumsum(mass, axis=-1)
   target = uniform[:, None] * running[:, -1:]
-  index = jnp.sum(running <= target, axis=-1)
-  last = mass.shape[-1] - 1 - jnp.argmax(mass[:, ::-1] > 0, axis=-1)
+  size = mass.shape[-1]
+  place = jnp.arange(size)[None]
+  index = jnp.min(jnp.where((running > target) & (mass > 0), place, size), axis=-1)
+  last = jnp.max(jnp.where(mass > 0, place, 0), axis=-1)
   return jnp.minimum(index, last)

@@ -108,6 +108,26 @@ class TestSupport:
     assert set(tokens) == set(inside)
     np.testing.assert_allclose(logp, -np.log(2), rtol=1e-5)
 
+  def test_rounding_of_the_running_sum_draws_no_empty_chunk(self):
+    # 600 chunks, of which a top-k may leave most empty; a parallel running sum of so
+    # many moves by an ulp where nothing is added, and the uniforms aim just there.
+    rng = np.random.default_rng(0)
+    raw = np.log(rng.exponential(size=(24, 600)))
+    first = jnp.asarray(np.where(rng.uniform(size=(24, 600)) < 0.3, raw, heads.NEG), jnp.float32)
+    mass = jnp.exp(first - jnp.max(first, axis=1, keepdims=True))
+    running = np.asarray(jax.jit(lambda m: jnp.cumsum(m, axis=-1))(mass))
+    empty = np.asarray(mass)[:, 1:] == 0
+    seeming = empty & (np.diff(running, axis=1) > 0)
+    rows, before = np.nonzero(seeming if seeming.any() else empty)
+    rows, before = rows[:40], before[:40]
+    logits = jnp.full((24, 600, 256), heads.NEG).at[:, :, 7].set(first).reshape(24, -1)[rows]
+    aimed = (running[rows, before] / running[rows, -1]).astype(np.float32)
+    for toward in (aimed, np.float32(0), np.float32(1)):
+      pair = np.stack([np.minimum(np.nextafter(aimed, toward), LARGEST), aimed], axis=1)
+      tokens, logp = choose(logits, jnp.asarray(pair), jnp.ones(len(rows)))
+      assert (np.asarray(mass)[rows, tokens // 256] > 0).all() and (tokens % 256 == 7).all()
+      assert float(logp.min()) > -30
+
   def test_truncated_tokens_are_never_drawn(self):
     logits = np.array([0.0, 5.0, 4.9, -3.0])
     tokens, logp = draw(logits, grid(32), 1.0, heads.Truncation(top_k=2))
