@@ -8,6 +8,7 @@ Structure by config argument, numbers by flag. --dry_run prints shapes, the
 parameter count, a memory estimate and what will be compiled, and runs nothing.
 """
 
+import os
 import pathlib
 import sys
 
@@ -26,6 +27,7 @@ def main(argv):
     raise ValueError(f'Unexpected arguments {argv[1:]}; options look like --config.seed=1.')
   if not flags.FLAGS['verbosity'].present:
     logging.set_verbosity(logging.WARNING)  # the progress line is what a user watches
+  _keep_compiled()
   from experiments import build
   from experiments import dry_run
   from rlvr.host import export
@@ -44,6 +46,14 @@ def main(argv):
   if c.checkpoint.export:
     export.export(folder / 'model', model.config, state.params, model.tokenizer, overwrite=True)
   print(f'The run is in {folder}')
+
+
+def _keep_compiled():
+  """Compiled programs stay on disk, so that a second start takes seconds."""
+  import jax
+  if not jax.config.jax_compilation_cache_dir:
+    cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+    jax.config.update('jax_compilation_cache_dir', str(pathlib.Path(cache) / 'rlvr' / 'jax'))
 
 
 def parse_flags(argv):

@@ -220,6 +220,8 @@ class Policy(NamedTuple):
     decode_step: (params, prefix, cache, block_prompt i32[S/n], tokens i32[S],
       t i32[S]) -> (logits f32[S, V], cache): writes token t of each slot and
       predicts t + 1; slots of one block attend to the same prompt.
+    take_slots: (cache, slots i32[K]) -> the cache of those slots, or None: then
+      the sampler never narrows.
   """
 
   init: Callable[..., Any]
@@ -228,6 +230,7 @@ class Policy(NamedTuple):
   prefill: Callable[..., Any]
   init_cache: Callable[..., Any]
   decode_step: Callable[..., tuple[Array, Any]]
+  take_slots: Callable[[Any, Array], Any] | None = None
 
 
 # Stage signatures (options are keyword-only, bound by spec.resolve).

@@ -11,7 +11,8 @@ rloo = group_relative.rloo
 reinforce = returns.reinforce
 gae = returns.gae
 
-ADVANTAGES = spec.make_table(grpo, dr_grpo, rloo, reinforce, gae)
+# gae is for notebooks: no part fills the values that it reads.
+ADVANTAGES = spec.make_table(grpo, dr_grpo, rloo, reinforce)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0

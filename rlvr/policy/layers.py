@@ -1,11 +1,21 @@
-"""Norm, rotary positions and the gated MLP: what every block is made of."""
+"""What every block is made of, and whole sequences through all of them."""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from kernels import dual_attention as dual_kernel
 from rlvr.policy import config as config_lib
 
 Array = jax.Array
+
+
+def dense(x: Array, w: Array) -> Array:
+  """x [..., in] @ w [in, out], sums in f32, result in x's dtype."""
+  out = jax.lax.dot_general(
+      x, w, (((x.ndim - 1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
+  return out.astype(x.dtype)
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:
@@ -95,3 +105,24 @@ def after_attention(config, layer, x, attended, matmul) -> Array:
   hidden = matmul(rms_norm(x, layer['mlp_norm'], config.norm_eps), layer['gate_up'])
   gate, up = jnp.split(hidden, 2, axis=-1)
   return x + matmul(jax.nn.silu(gate) * up, layer['down'])
+
+
+def head_logits(params: Any, config: config_lib.ModelConfig, hidden: Array) -> Array:
+  """f32[..., V] from the final hidden state [..., D], before the last norm."""
+  hidden = rms_norm(hidden, params['final_norm'], config.norm_eps)
+  w, axis = (params['embed'], 1) if config.tie_embeddings else (params['head'], 0)
+  return jax.lax.dot_general(
+      hidden, w, (((hidden.ndim - 1,), (axis,)), ((), ())), preferred_element_type=jnp.float32)
+
+
+def prompt_pass(params, config, tokens, *, matmul):
+  """Hidden states [P, L, D] and K/V [N, P, L, Hkv, hd] of whole sequences."""
+  cos, sin = rotary_tables(config, jnp.arange(tokens.shape[1])[None])
+
+  def block(x, layer):
+    q, k, v = qkv(config, layer, x, cos, sin, matmul)
+    attended = dual_kernel.causal_attention(q, k, v)
+    return after_attention(config, layer, x, attended, matmul), (k, v)
+
+  x, (k, v) = jax.lax.scan(block, params['embed'][tokens], params['layers'])
+  return x, k, v

@@ -14,14 +14,13 @@ import functools
 import math
 from typing import Any
 
-import flax
 import jax
 import jax.numpy as jnp
 
-from kernels import decode_attention as decode_kernel
 from kernels import dual_attention as dual_kernel
 from rlvr import types
 from rlvr.policy import config as config_lib
+from rlvr.policy import decoding
 from rlvr.policy import heads
 from rlvr.policy import layers as layers_lib
 
@@ -30,32 +29,6 @@ Params = Any
 
 # What the backward pass keeps of each layer; the rest is recomputed.
 REMAT = ('none', 'dots', 'full')
-_LIVE_BUCKET = 64  # own keys are attended to in power-of-two multiples of this
-
-
-@flax.struct.dataclass(kw_only=True)
-class Prefix:
-  """Prompts computed once: k, v [N, P, Hkv, L, hd], length i32[P], logits f32[P, V]."""
-
-  k: Array
-  v: Array
-  length: Array
-  logits: Array
-
-
-@flax.struct.dataclass(kw_only=True)
-class Cache:
-  """The slots' own keys and values, [N, S, Hkv, T, hd]."""
-
-  k: Array
-  v: Array
-
-
-def dense(x: Array, w: Array) -> Array:
-  """x [..., in] @ w [in, out], sums in f32, result in x's dtype."""
-  out = jax.lax.dot_general(
-      x, w, (((x.ndim - 1,), (0,)), ((), ())), preferred_element_type=jnp.float32)
-  return out.astype(x.dtype)
 
 
 def make_policy(
@@ -67,7 +40,7 @@ def make_policy(
     num_top: int = 0,
     truncation: heads.Truncation = heads.NO_TRUNCATION,
     attention=dual_kernel.dual_attention,
-    matmul=dense,
+    matmul=layers_lib.dense,
 ) -> types.Policy:
   """The functions of `types.Policy` for one model shape.
 
@@ -81,7 +54,7 @@ def make_policy(
     num_top: how many of the most likely tokens `score` returns.
     truncation: the support rule of the sampler that made the rows.
     attention: shared-prompt attention, as kernels.dual_attention.
-    matmul: (x, w) -> x @ w for every weight of a block, as `dense`.
+    matmul: (x, w) -> x @ w for every weight of a block, as layers.dense.
 
   Raises:
     ValueError: an unknown `remat`.
@@ -95,10 +68,12 @@ def make_policy(
       score=lambda params, rows, knobs, *, anchors=None: score(
           cast(params), config, rows, remat=remat, head_chunk=head_chunk, num_top=num_top,
           truncation=truncation, attention=attention, matmul=matmul),
-      prefill=lambda params, prompts: prefill(cast(params), config, prompts, matmul=matmul),
-      init_cache=init_cache,
-      decode_step=lambda params, *args: decode_step(
+      prefill=lambda params, prompts: decoding.prefill(
+          cast(params), config, prompts, matmul=matmul),
+      init_cache=decoding.init_cache,
+      decode_step=lambda params, *args: decoding.decode_step(
           cast(params), config, *args, matmul=matmul),
+      take_slots=lambda cache, slots: jax.tree.map(lambda x: x[:, slots], cache),
   )
 
 
@@ -132,21 +107,13 @@ def init(key: Array, *, config: config_lib.ModelConfig) -> Params:
   return params
 
 
-def head_logits(params: Params, config: config_lib.ModelConfig, hidden: Array) -> Array:
-  """f32[..., V] from the final hidden state [..., D], before the last norm."""
-  hidden = layers_lib.rms_norm(hidden, params['final_norm'], config.norm_eps)
-  w, axis = (params['embed'], 1) if config.tie_embeddings else (params['head'], 0)
-  return jax.lax.dot_general(
-      hidden, w, (((hidden.ndim - 1,), (axis,)), ((), ())), preferred_element_type=jnp.float32)
-
-
 def logits(params: Params, config: config_lib.ModelConfig, tokens: Array) -> Array:
   """f32[B, T, V]: next-token logits of right-padded sequences i32[B, T].
 
   Padding needs no lengths: no real position sees what stands to its right.
   """
-  hidden, _, _ = _prompt_pass(params, config, tokens, matmul=dense)
-  return head_logits(params, config, hidden)
+  hidden, _, _ = layers_lib.prompt_pass(params, config, tokens, matmul=layers_lib.dense)
+  return layers_lib.head_logits(params, config, hidden)
 
 
 def score(
@@ -204,7 +171,7 @@ def score(
   first = ctx[jnp.arange(num_prompts), jnp.maximum(prompts.length - 1, 0)][rows.prompt]
   hidden = jnp.concatenate([first[:, None], own], axis=1)
   out = heads.chunked_head(
-      functools.partial(head_logits, params, c),
+      functools.partial(layers_lib.head_logits, params, c),
       hidden.reshape(num_rows * width, c.d_model),
       tokens.reshape(-1),
       jnp.repeat(rows.temperature, width, total_repeat_length=num_rows * width),
@@ -212,103 +179,6 @@ def score(
       num_top=num_top, truncation=truncation, chunk=head_chunk)
   out = jax.tree.map(lambda a: a.reshape(num_rows, width, *a.shape[1:]), out)
   return types.PolicyOutput(hidden=hidden, **out)
-
-
-def prefill(params: Params, config: config_lib.ModelConfig, prompts: types.Prompts, *,
-            matmul=dense) -> Prefix:
-  """Computes every prompt once; its K/V and last logits serve all its responses."""
-  hidden, k, v = _prompt_pass(params, config, prompts.tokens, matmul=matmul)
-  last = hidden[jnp.arange(hidden.shape[0]), jnp.maximum(prompts.length - 1, 0)]
-  k, v = jnp.swapaxes(k, 2, 3), jnp.swapaxes(v, 2, 3)
-  return Prefix(k=k, v=v, length=prompts.length, logits=head_logits(params, config, last))
-
-
-def init_cache(prefix: Prefix, num_slots: int, max_tokens: int) -> Cache:
-  """Empty keys and values for `num_slots` slots of `max_tokens` positions."""
-  num_layers, _, num_kv_heads, _, head_dim = prefix.k.shape
-  shape = (num_layers, num_slots, num_kv_heads, max_tokens, head_dim)
-  return Cache(k=jnp.zeros(shape, prefix.k.dtype), v=jnp.zeros(shape, prefix.v.dtype))
-
-
-def decode_step(
-    params: Params,
-    config: config_lib.ModelConfig,
-    prefix: Prefix,
-    cache: Cache,
-    block_prompt: Array,
-    tokens: Array,
-    t: Array,
-    *,
-    matmul=dense,
-) -> tuple[Array, Cache]:
-  """Writes token t of each slot into the cache and predicts token t + 1.
-
-  Args:
-    params: in compute dtype.
-    config: the model's shape.
-    prefix: from `prefill`.
-    cache: [N, S, Hkv, T, hd]; carried and updated in place at [layer, slot, t].
-    block_prompt: i32[C]; slots [S / C * c, S / C * (c + 1)) continue prompt
-      block_prompt[c].
-    tokens: i32[S].
-    t: i32[S], response position of `tokens`, below T.
-    matmul: as in make_policy.
-
-  Returns:
-    (f32[S, V], cache). A later slot is not affected by what a finished one holds.
-  """
-  c = config
-  num_slots, max_tokens = cache.k.shape[1], cache.k.shape[3]
-  slots = jnp.arange(num_slots)
-  block_length = prefix.length[block_prompt]
-  start = jnp.repeat(block_length, num_slots // block_prompt.shape[0],
-                     total_repeat_length=num_slots)
-  cos, sin = layers_lib.rotary_tables(c, start + t)
-  spans = live_spans(max_tokens)
-  span_index = jnp.searchsorted(jnp.array(spans), jnp.max(t) + 1)
-
-  def attend(span, q, index, k, v):
-    own_k, own_v = (jax.lax.dynamic_slice_in_dim(x[index], 0, span, axis=2) for x in (k, v))
-    return decode_kernel.decode_attention(
-        q, prefix.k[index, block_prompt], prefix.v[index, block_prompt], own_k, own_v,
-        block_length, t)
-
-  def block(carry, inputs):
-    x, k_cache, v_cache = carry
-    layer, index = inputs
-    q, k, v = layers_lib.qkv(c, layer, x, cos, sin, matmul)
-    k_cache = k_cache.at[index, slots, :, t].set(k)
-    v_cache = v_cache.at[index, slots, :, t].set(v)
-    attended = jax.lax.switch(
-        span_index, [functools.partial(attend, span) for span in spans],
-        q, index, k_cache, v_cache)
-    return (layers_lib.after_attention(c, layer, x, attended, matmul), k_cache, v_cache), None
-
-  (x, k, v), _ = jax.lax.scan(
-      block, (params['embed'][tokens], cache.k, cache.v),
-      (params['layers'], jnp.arange(c.num_layers)))
-  return head_logits(params, c, x), Cache(k=k, v=v)
-
-
-def live_spans(max_tokens: int) -> list[int]:
-  """Static widths of own keys to attend to: 64, 128, ... up to max_tokens."""
-  spans = [min(_LIVE_BUCKET, max_tokens)]
-  while spans[-1] < max_tokens:
-    spans.append(min(2 * spans[-1], max_tokens))
-  return spans
-
-
-def _prompt_pass(params, config, tokens, *, matmul):
-  """Hidden states [P, L, D] and K/V [N, P, L, Hkv, hd] of whole sequences."""
-  cos, sin = layers_lib.rotary_tables(config, jnp.arange(tokens.shape[1])[None])
-
-  def block(x, layer):
-    q, k, v = layers_lib.qkv(config, layer, x, cos, sin, matmul)
-    attended = dual_kernel.causal_attention(q, k, v)
-    return layers_lib.after_attention(config, layer, x, attended, matmul), (k, v)
-
-  x, (k, v) = jax.lax.scan(block, params['embed'][tokens], params['layers'])
-  return x, k, v
 
 
 def _query_ids(rows, num_tokens):

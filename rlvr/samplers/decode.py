@@ -1,11 +1,12 @@
 """The sampler: prefill once a prompt, fan out to its rows, refill slots, stop early.
 
-One jitted while_loop advances S slots by one token an iteration. Slots come in
+A jitted while_loop advances S slots by one token an iteration. Slots come in
 blocks of `slots_per_prompt`; a block works on rows of one prompt, whose keys it
-reads once, and takes the next such rows when all of its slots are done. Fresh,
-paused and drafted rows are one case: a row that already has valid tokens
-replays them (they are forced, not drawn) and goes on from there, so a schedule
-never changes what is sampled.
+reads once, and takes the next such rows when all of its slots are done. When no
+row waits any more, the loop goes on with half the slots as soon as half are
+idle, so a long tail is cheap. Fresh, paused and drafted rows are one case: a row
+that already has valid tokens replays them (they are forced, not drawn) and goes
+on from there, so a schedule never changes what is sampled.
 """
 
 from typing import Any
@@ -17,6 +18,7 @@ import jax.numpy as jnp
 from rlvr import types
 from rlvr.policy import heads
 from rlvr.samplers import choose as choose_lib
+from rlvr.samplers import schedule
 
 Array = jax.Array
 
@@ -50,6 +52,7 @@ class _Loop:
   block_prompt: Array  # i32[C]
   next_unit: Array  # i32[]
   iterations: Array
+  slots: Array  # i32[], slot-iterations
   drawing: Array  # i32[], iterations in which a slot drew a new token
   active: Array
 
@@ -150,7 +153,7 @@ def sample(
   params = policy.cast(params)
   if prefix is None:
     prefix = policy.prefill(params, rollout.prompts)
-  units, num_units = _units(rollout, slots_per_prompt)
+  units, num_units = schedule.units(rollout, slots_per_prompt)
   row_keys = jax.vmap(lambda r: jax.random.fold_in(key, r))(jnp.arange(num_rows))
   started = types.lengths(rollout)
 
@@ -183,11 +186,11 @@ def sample(
     # Decode: every slot moves on one position (idle ones in vain).
     logits, cache = policy.decode_step(
         params, prefix, loop.cache, loop.block_prompt, token, t)
-    loop = loop.replace(
+    return loop.replace(
         rollout=r, row=jnp.where(done, num_rows, row), t=jnp.minimum(t + 1, max_tokens - 1),
         logits=logits, cache=cache, iterations=loop.iterations + 1,
-        drawing=loop.drawing + jnp.any(busy & ~forced), active=loop.active + jnp.sum(busy))
-    return refill(loop)
+        slots=loop.slots + row.shape[0], active=loop.active + jnp.sum(busy),
+        drawing=loop.drawing + jnp.any(busy & ~forced))
 
   def refill(loop):
     """Blocks whose slots are all done take the next units; only pointers move."""
@@ -203,45 +206,35 @@ def sample(
         logits=jnp.where(fresh[:, None], prefix.logits[slot_prompt], loop.logits),
         block_prompt=block_prompt, next_unit=loop.next_unit + jnp.sum(got))
 
-  def running(loop):
-    more = jnp.any(loop.row < num_rows)
+  def narrow(loop, width):
+    """The first `width` busy slots, each a block of its own."""
+    keep = jnp.argsort(loop.row == num_rows, stable=True)[:width]
+    row = loop.row[keep]
+    return loop.replace(
+        row=row, t=loop.t[keep], logits=loop.logits[keep],
+        block_prompt=rollout.prompt[jnp.minimum(row, num_rows - 1)],
+        cache=policy.take_slots(loop.cache, keep))
+
+  def running(loop, next_width):
+    num_busy = jnp.sum(loop.row < num_rows)
+    more = (num_busy > next_width) | (loop.next_unit < num_units)
     return more if max_iters is None else more & (loop.drawing < max_iters)
 
   zero = jnp.zeros((), jnp.int32)
-  start = refill(_Loop(
+  loop = refill(_Loop(
       rollout=rollout, row=jnp.full(slots, num_rows), t=jnp.zeros(slots, jnp.int32),
       logits=jnp.zeros((slots, prefix.logits.shape[1])), block_prompt=jnp.zeros(
           num_blocks, jnp.int32),
       cache=policy.init_cache(prefix, slots, max_tokens), next_unit=zero, iterations=zero,
-      drawing=zero, active=zero))
-  end = jax.lax.while_loop(running, body, start)
-  stats = Stats(iterations=end.iterations, slots=end.iterations * slots, active=end.active,
+      slots=zero, drawing=zero, active=zero))
+  # While rows wait, all slots work; once none does, the loop narrows as slots fall idle.
+  widths = schedule.widths(slots) if policy.take_slots is not None else [slots]
+  for width, next_width in zip(widths, [*widths[1:], 0], strict=True):
+    if width < slots:
+      loop = narrow(loop, width)
+    advance = (lambda x: refill(body(x))) if width == slots else body
+    loop = jax.lax.while_loop(
+        lambda x, n=next_width: running(x, n), advance, loop)
+  stats = Stats(iterations=loop.iterations, slots=loop.slots, active=loop.active,
                 prefills=jnp.int32(rollout.prompts.tokens.shape[0]))
-  return end.rollout, stats
-
-
-def _units(rollout, size):
-  """Work in order: i32[B, size] rows of one prompt each, B where absent; and their number.
-
-  Started rows come before fresh ones (lowest-row-first would starve them), then
-  the lowest row; a unit takes the place of its first row.
-  """
-  num_rows = rollout.where.shape[0]
-  runnable = rollout.where & (rollout.stop == types.RUNNING)
-  started = types.lengths(rollout) > 0
-  rank = jnp.where(runnable, jnp.where(started, 0, 1), 2)
-  order = jnp.argsort(rank, stable=True)  # place -> row
-  prompt = jnp.where(runnable, rollout.prompt, rollout.prompts.tokens.shape[0])[order]
-  by_prompt = jnp.argsort(prompt, stable=True)  # place sorted by prompt -> place
-  sorted_prompt = prompt[by_prompt]
-  place = jnp.arange(num_rows)
-  run_start = jnp.searchsorted(sorted_prompt, sorted_prompt, side='left')
-  position = (place - run_start) % size
-  unit = jnp.cumsum(position == 0) - 1
-  rows = order[by_prompt]
-  real = sorted_prompt < rollout.prompts.tokens.shape[0]
-  table = jnp.full((num_rows, size), num_rows).at[
-      jnp.where(real, unit, num_rows), position].set(rows, mode='drop')
-  first_place = jnp.full(num_rows, num_rows).at[
-      jnp.where(real & (position == 0), unit, num_rows)].set(by_prompt, mode='drop')
-  return table[jnp.argsort(first_place, stable=True)], jnp.sum(real & (position == 0))
+  return loop.rollout, stats

@@ -9,6 +9,7 @@ import pytest
 
 from rlvr import types
 from rlvr.policy import config as config_lib
+from rlvr.policy import decoding
 from rlvr.policy import tiny
 from rlvr.policy import transformer
 from rlvr.samplers import decode
@@ -201,9 +202,9 @@ class TestDecode:
         logp, whole_logp(params, CONFIGS['llama'], rows)[0, 1], atol=2e-5)
 
   def test_live_spans_cover_every_position(self):
-    assert transformer.live_spans(5) == [5]
-    assert transformer.live_spans(200) == [64, 128, 200]
-    assert transformer.live_spans(256) == [64, 128, 256]
+    assert decoding.live_spans(5) == [5]
+    assert decoding.live_spans(200) == [64, 128, 200]
+    assert decoding.live_spans(256) == [64, 128, 256]
 
 
 class TestInit:
