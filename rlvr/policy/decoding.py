@@ -101,7 +101,8 @@ def decode_step(
     layer, index = inputs
     q, k, v = layers_lib.qkv(c, layer, x, cos, sin, matmul)
     k_cache = k_cache.at[index, slots, :, t].set(k)
-    v_cache = v_cache.at[index, slots, :, t].set(v)
+    # A value that is no number would reach the slot's next row: 0 * NaN is NaN.
+    v_cache = v_cache.at[index, slots, :, t].set(jnp.where(jnp.isfinite(v), v, 0))
     attended = jax.lax.switch(
         span_index, [functools.partial(attend, span) for span in spans],
         q, index, k_cache, v_cache)

@@ -18,9 +18,9 @@ attend = jax.jit(decode_attention.decode_attention)
 def make_arrays(*, num_heads=4, num_kv_heads=2, width=4, length=5, head_dim=6):
   rng = np.random.default_rng(0)
   normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-  return [normal(6, num_heads, head_dim), normal(3, length, num_kv_heads, head_dim),
-          normal(3, length, num_kv_heads, head_dim), normal(6, width, num_kv_heads, head_dim),
-          normal(6, width, num_kv_heads, head_dim)]
+  return [normal(6, num_heads, head_dim), normal(3, num_kv_heads, length, head_dim),
+          normal(3, num_kv_heads, length, head_dim), normal(6, num_kv_heads, width, head_dim),
+          normal(6, num_kv_heads, width, head_dim)]
 
 
 def loop(q, k_ctx, v_ctx, k, v):
@@ -28,10 +28,10 @@ def loop(q, k_ctx, v_ctx, k, v):
   q, k_ctx, v_ctx, k, v = (np.asarray(x, np.float64) for x in (q, k_ctx, v_ctx, k, v))
   out = np.zeros(q.shape)
   for s, h in np.ndindex(q.shape[:2]):
-    block, kv = s // 2, h // (q.shape[1] // k.shape[2])
+    block, kv = s // 2, h // (q.shape[1] // k.shape[1])
     num_ctx, num_own = PROMPT_LENGTH[block], T[s] + 1
-    keys = np.concatenate([k_ctx[block, :num_ctx, kv], k[s, :num_own, kv]])
-    values = np.concatenate([v_ctx[block, :num_ctx, kv], v[s, :num_own, kv]])
+    keys = np.concatenate([k_ctx[block, kv, :num_ctx], k[s, kv, :num_own]])
+    values = np.concatenate([v_ctx[block, kv, :num_ctx], v[s, kv, :num_own]])
     scores = keys @ q[s, h] / np.sqrt(q.shape[2])
     weights = np.exp(scores - scores.max())
     out[s, h] = weights / weights.sum() @ values
@@ -48,10 +48,11 @@ class TestDecodeAttention:
 
   def test_is_the_training_kernels_position_t(self):
     q, k_ctx, v_ctx, k, v = make_arrays()
-    width = k.shape[1]
+    width = k.shape[2]
     wide = np.repeat(q[:, None], width, axis=1)
     trained = jax.jit(dual_attention.dual_attention)(
-        wide, k_ctx, v_ctx, k, v, np.repeat(np.arange(3), 2), PROMPT_LENGTH)
+        wide, *(np.swapaxes(x, 1, 2) for x in (k_ctx, v_ctx, k, v)), np.repeat(np.arange(3), 2),
+        PROMPT_LENGTH)
     out = attend(q, k_ctx, v_ctx, k, v, PROMPT_LENGTH, T)
     np.testing.assert_allclose(out, trained[np.arange(6), T], atol=1e-6)
 
@@ -59,9 +60,9 @@ class TestDecodeAttention:
     q, k_ctx, v_ctx, k, v = make_arrays()
     base = attend(q, k_ctx, v_ctx, k, v, PROMPT_LENGTH, T)
     for block, length in enumerate(PROMPT_LENGTH):
-      k_ctx[block, length:], v_ctx[block, length:] = 300.0, -1e4
+      k_ctx[block, :, length:], v_ctx[block, :, length:] = 300.0, -1e4
     for slot, t in enumerate(T):
-      k[slot, t + 1:], v[slot, t + 1:] = 300.0, 1e4  # what an earlier row left there
+      k[slot, :, t + 1:], v[slot, :, t + 1:] = 300.0, 1e4  # what an earlier row left there
     out = attend(q, k_ctx, v_ctx, k, v, PROMPT_LENGTH, T)
     np.testing.assert_array_equal(out, base)
 
@@ -72,7 +73,7 @@ class TestDecodeAttention:
     np.testing.assert_allclose(out.astype(jnp.float32), loop(*arrays), atol=2e-2)
 
   @pytest.mark.parametrize('name, shape', [
-      ('v_ctx', (3, 4, 2, 6)), ('k', (6, 4, 2, 5)), ('v', (6, 3, 2, 6)),
+      ('v_ctx', (3, 2, 4, 6)), ('k', (6, 2, 4, 5)), ('v', (6, 2, 3, 6)),
       ('prompt_length', (2,)), ('t', (5,))])
   def test_a_wrong_shape_is_named(self, name, shape):
     arrays = dict(zip(NAMES, make_arrays(), strict=True))
