@@ -4,8 +4,8 @@
     python -m experiments.run --config=experiments/configs/grpo.py:advantage=rloo,size=tiny \
         --config.optimizer.learning_rate=1e-3 --config.run_dir=runs/mine
 
-Structure by config argument, numbers by flag. --dry_run prints shapes, the
-parameter count, a memory estimate and what will be compiled, and runs nothing.
+Structure by config argument, numbers by flag; --dry_run prints shapes, parameter
+count, memory and what will be compiled, and runs nothing.
 """
 
 import os
@@ -61,15 +61,18 @@ def parse_flags(argv):
   try:
     return flags.FLAGS(argv)
   except (AttributeError, KeyError, TypeError, ValueError, flags.Error, OSError) as error:
-    raise SystemExit(f'error: {error}') from error
+    from experiments import mistakes
+    raise SystemExit(f'error: {mistakes.explain(error, argv[1:])}') from error
 
 
 def run(argv=None):
-  """The command line: user errors are one sentence and exit code 2."""
+  """The command line: what a user got wrong is one sentence and exit code 1."""
   try:
     app.run(main, argv, flags_parser=parse_flags)
   except (ValueError, OSError) as error:
     sys.exit(f'error: {error}')
+  except KeyboardInterrupt:
+    sys.exit('interrupted: the same command continues from the last checkpoint')
 
 
 if __name__ == '__main__':
