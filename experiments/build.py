@@ -75,6 +75,7 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
         step=jnp.zeros((), jnp.int32), params=params, opt_state=optimizer.init(params),
         anchors=anchors, method={}, knobs=knobs, key=key)
 
+  check_parts(c, recipe, policy, layout, jax.eval_shape(init))
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
       sample=Sampler(c, policy, model.tokenizer.stop_ids, counter),
@@ -94,6 +95,17 @@ def make_policy(c: ml_collections.ConfigDict, model: Model) -> types.Policy:
 def resolve_optimizer(c: ml_collections.ConfigDict):
   """The optax transformation. Raises: ValueError on its options."""
   return spec.resolve(tables.TABLES, c.optimizer, 'config.optimizer', 'optimizer')()
+
+
+def check_parts(c, recipe, policy, layout, state) -> None:
+  """Traces the parts on shapes: an option out of range is found before anything is written."""
+  rollout = abstract_rollout(c, c.rollout.prompt_buckets[0])
+  batch = jax.eval_shape(prepare.make_prepare(recipe, policy, layout), rollout, state)[0][0]
+  cell = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype),
+                      batch.replace(used=None))
+  out = types.PolicyOutput(logp=cell.mask, entropy=cell.mask)
+  for term in recipe.terms.values():
+    jax.eval_shape(term.loss, out, cell, state.knobs)
 
 
 def update_memory(run: loop.Run, c: ml_collections.ConfigDict, width: int) -> int:
@@ -116,7 +128,7 @@ def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
     terms[name] = prepare.Term(
         loss=part('loss', f'{path}.term', cfg.term), mask=part('mask', f'{path}.mask', cfg.mask),
         aggregate=part('aggregate', f'{path}.aggregate', default['aggregate']))
-  names = {cfg.term.name for cfg in c.losses.values()} | {c.reward.name}
+  names = tables.part_names(c.losses) | tables.part_names(c.reward)
   several = c.batch.epochs * c.batch.minibatches > 1
   return prepare.Recipe(
       reward=part('reward'), advantage=part('advantage'), transforms=(part('transform'),),

@@ -3,6 +3,7 @@
 import jax
 import ml_collections
 
+from experiments import tables
 from rlvr import advantages
 
 
@@ -21,8 +22,12 @@ def check(c: ml_collections.ConfigDict) -> None:
       ('log.rollouts_every', c.log.rollouts_every, 0), ('parallel.fsdp', c.parallel.fsdp, 1)):
     if value < least:
       raise ValueError(f'config.{path} is {value}; it must be at least {least}.')
+  for path, values in (('rollout.prompt_buckets', r.prompt_buckets),
+                       ('eval.pass_at', c.eval.pass_at)):
+    if not all(isinstance(value, int) and value > 0 for value in values):
+      raise ValueError(f'config.{path} is {values}; it must be whole numbers above 0.')
   buckets = list(r.prompt_buckets)
-  if not buckets or buckets != sorted(set(buckets)) or buckets[0] < 1:
+  if not buckets or buckets != sorted(set(buckets)):
     raise ValueError(
         f'config.rollout.prompt_buckets is {r.prompt_buckets}; it must be ascending widths.')
   if not r.temperature > 0:
@@ -41,6 +46,10 @@ def check(c: ml_collections.ConfigDict) -> None:
     raise ValueError(
         f'config.rollout.responses is {r.responses}, but the baseline of advantage '
         f'{c.advantage.name!r} is the other responses of the group; it needs at least 2.')
+  if 'kl_in_reward' in tables.part_names(c.reward) and not c.score_first:
+    raise ValueError(
+        'config.reward has kl_in_reward, which reads log-probabilities, and config.score_first is '
+        'False; set --config.score_first=True.')
   if not c.losses:
     raise ValueError('config.losses is empty; a run needs at least one loss term.')
   if c.eval.prompts and r.responses > 1 and max(c.eval.pass_at, default=1) > r.responses - 1:

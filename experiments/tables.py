@@ -89,6 +89,15 @@ def choose(config: ml_collections.ConfigDict, arg: str | None) -> ml_collections
   return config
 
 
+def part_names(config: ml_collections.ConfigDict) -> set[str]:
+  """The names of a part and of all parts inside it."""
+  names = {config[spec.NAME]} if spec.NAME in config else set()
+  for value in config.values():
+    if isinstance(value, ml_collections.ConfigDict):
+      names |= part_names(value)
+  return names
+
+
 def _section(section, key, path):
   parts = [k for k in section if isinstance(section[k], ml_collections.ConfigDict)]
   if key not in parts:
