@@ -21,10 +21,15 @@ SIZES = ('full', 'tiny')
 
 
 def get_config(arg: str | None = None) -> ml_collections.ConfigDict:
-  """The defaults; `arg` is 'size=tiny' and part names by slot (see tables.choose).
+  """The defaults; `arg` is 'size=tiny' and part names by slot (see tables.choose)."""
+  return tables.choose(defaults(arg), arg)
 
-  A config file that changes parts calls tables.choose(config, arg) again at its
-  end, so that what the argument names wins.
+
+def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
+  """The defaults at the size that `arg` names, its parts not chosen yet.
+
+  A config file starts here, changes parts, and ends with tables.choose(c, arg),
+  so that what the argument names is found in the changed parts, and wins.
   """
   size = tables.parse(arg).get('size', 'full')
   if size not in SIZES:
@@ -96,7 +101,7 @@ def get_config(arg: str | None = None) -> ml_collections.ConfigDict:
 
   if size == 'tiny':
     tiny(c)
-  return tables.choose(c, arg)
+  return c
 
 
 def tiny(c: ml_collections.ConfigDict) -> None:

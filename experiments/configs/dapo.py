@@ -23,7 +23,7 @@ from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.get_config(arg)
+  c = base.defaults(arg)
   c.losses.pg.term = spec.spec(
       losses.surrogate, clip=spec.spec(losses.clips.ppo_clip, low=0.2, high=0.28))
   c.aggregate = spec.spec(aggregate.token_mean)

@@ -20,7 +20,7 @@ from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.get_config(arg)
+  c = base.defaults(arg)
   c.advantage = spec.spec(advantages.dr_grpo)
   limit = c.rollout.get_oneway_ref('max_tokens')
   c.aggregate = spec.spec(aggregate.seq_sum_constant, constant=limit.to_float())

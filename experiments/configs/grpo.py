@@ -14,6 +14,6 @@ from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.get_config(arg)
+  c = base.defaults(arg)
   c.aggregate = spec.spec(aggregate.seq_mean_token_mean)
   return tables.choose(c, arg)

@@ -21,7 +21,7 @@ from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.get_config(arg)
+  c = base.defaults(arg)
   c.advantage = spec.spec(advantages.rloo)
   c.losses.pg.term = spec.spec(losses.policy_gradient)
   c.aggregate = spec.spec(aggregate.seq_sum)
