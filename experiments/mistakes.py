@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in one sentence.
+"""What a user got wrong, in one sentence.
 
 ml_collections reads the config file while flags are parsed, and reports its
 faults as tracebacks inside messages, or as the bare name that was not found.
@@ -36,6 +36,11 @@ def explain(error: BaseException, argv: list[str]) -> str:
     if sentence:
       return sentence
   return str(error)
+
+
+def without_number(error: BaseException) -> str:
+  """The error's text without the '[Errno 28]' that Python puts before it."""
+  return re.sub(r'^\[Errno \d+\] ', '', str(error))
 
 
 def _config_value(argv):

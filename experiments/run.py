@@ -17,6 +17,8 @@ from absl import flags
 from absl import logging
 from ml_collections import config_flags
 
+from experiments import mistakes
+
 _CONFIG = config_flags.DEFINE_config_file('config', None, 'Config file and its argument.')
 _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Print what would run.')
 flags.mark_flag_as_required('config')
@@ -61,7 +63,6 @@ def parse_flags(argv):
   try:
     return flags.FLAGS(argv)
   except (AttributeError, KeyError, TypeError, ValueError, flags.Error, OSError) as error:
-    from experiments import mistakes
     raise SystemExit(f'error: {mistakes.explain(error, argv[1:])}') from error
 
 
@@ -70,7 +71,7 @@ def run(argv=None):
   try:
     app.run(main, argv, flags_parser=parse_flags)
   except (ValueError, OSError) as error:
-    sys.exit(f'error: {error}')
+    sys.exit(f'error: {mistakes.without_number(error)}')
   except KeyboardInterrupt:
     sys.exit('interrupted: the same command continues from the last checkpoint')
 

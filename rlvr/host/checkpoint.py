@@ -21,6 +21,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from rlvr.host import quiet_orbax
 from rlvr.host import run_dir
 
 _TEMPORARY = '*.orbax-checkpoint-tmp*'
@@ -76,11 +77,12 @@ class Checkpointer:
             'which a later restore would take for the newest; use another folder.')
     try:
       self._open_for_writing()
-      self._manager.save(step, force=True, args=ocp.args.Composite(
-          state=ocp.args.StandardSave(state),
-          cursor=ocp.args.JsonSave(run_dir.plain(cursor)),
-          config=ocp.args.JsonSave(self._fingerprint)))
-      self._manager.wait_until_finished()
+      with quiet_orbax.faults_only_raised():
+        self._manager.save(step, force=True, args=ocp.args.Composite(
+            state=ocp.args.StandardSave(state),
+            cursor=ocp.args.JsonSave(run_dir.plain(cursor)),
+            config=ocp.args.JsonSave(self._fingerprint)))
+        self._manager.wait_until_finished()
     except (OSError, ValueError) as error:  # TensorStore raises ValueError for a full disk.
       self._remove_temporary()
       reason = str(error).splitlines()[0][:300]
