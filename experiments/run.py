@@ -4,8 +4,7 @@
     python -m experiments.run --config=experiments/configs/grpo.py:advantage=rloo,size=tiny \
         --config.optimizer.learning_rate=1e-3 --config.run_dir=runs/mine
 
-Structure by config argument, numbers by flag; --dry_run prints shapes, parameter
-count, memory and what will be compiled, and runs nothing.
+Structure by config argument, numbers by flag; --dry_run says what would run.
 """
 
 import os

@@ -20,6 +20,7 @@ from rlvr.envs import env as env_lib
 from rlvr.host import checkpoint
 from rlvr.host import compiles
 from rlvr.host import data
+from rlvr.host import dynamic_sampling
 from rlvr.host import evaluate
 from rlvr.host import interrupt
 from rlvr.host import metrics as metrics_lib
@@ -42,6 +43,7 @@ class Run(NamedTuple):
     init: () -> TrainState of step 0.
     compiles: counts the programs compiled so far.
     fingerprint: the config fields that a checkpoint must share.
+    columns: names of the verifier's parts of a reward, in order; `train` asks.
   """
 
   config: Any
@@ -54,6 +56,7 @@ class Run(NamedTuple):
   init: Callable[[], types.TrainState]
   compiles: compiles.Counter
   fingerprint: dict[str, Any]
+  columns: tuple[str, ...] = ()
 
 
 def train(run: Run, *, resumed: bool) -> types.TrainState:
@@ -76,30 +79,31 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
   with (interrupt.Interrupt() as stop, pool,
         metrics_lib.Writer(run.folder, last_step=start if restored else -1,
                            tensorboard=c.log.tensorboard) as writer):
+    run = run._replace(columns=rollouts.column_names(pool, run.env.train[0]))
     log = Log(run, writer, progress)
     if not restored:
       log.evaluation(0, evaluation(run, state, pool))
     for step in range(start + 1, c.num_steps + 1):
+      if stop.requested and step == start + 1:
+        break  # nothing has happened that is worth the wait for a first step
       sampled = sample_phase(run, state, pool, stream)
-      log.flush()  # the metrics of the step before: the device was never waited for
       began = time.monotonic()
-      batches, rollout, metrics = run.prepare(sampled.rollout, state)
+      batches, rollout, prepared = run.prepare(sampled.rollout, state)
+      measured = []
       for _ in range(c.batch.epochs):
         for batch in batches:
-          state, measured = run.update(state, batch)
-          metrics = metrics | measured
+          state, metrics = run.update(state, batch)
+          measured.append(metrics)
       state = state.replace(step=state.step + 1)
-      log.step(step, sampled, rollout, metrics, began)
+      log.step(step, sampled, rollout, prepared, measured, began)
       if step == c.num_steps or (c.eval.every and step % c.eval.every == 0):
         log.evaluation(step, evaluation(run, state, pool))
       # After everything that is logged about the step: a kill in between repeats it.
       last = stop.requested or step == c.num_steps
       if last or (c.checkpoint.every and step % c.checkpoint.every == 0):
-        log.flush()
         checkpoints.save(step, state, stream.get_state())
       if stop.requested:
         break
-    log.flush()
   progress.close()
   checkpoints.close()
   return state
@@ -113,10 +117,11 @@ def sample_phase(run, state, pool, stream) -> rollouts.Sampled:
   def one_round(tasks, number):
     sample = functools.partial(_sample, run, state, jax.random.fold_in(key, number), False)
     return rollouts.sample_and_grade(
-        tasks, sample=sample, tokenizer=run.tokenizer, pool=pool, buckets=c.prompt_buckets)
+        tasks, sample=sample, tokenizer=run.tokenizer, pool=pool, buckets=c.prompt_buckets,
+        columns=run.columns)
 
   draw = lambda num: [run.env.train[int(i)] for i in stream.take(num)]
-  return rollouts.rounds(draw, one_round, num_prompts=c.prompts, max_rounds=c.max_rounds)
+  return dynamic_sampling.rounds(draw, one_round, num_prompts=c.prompts, max_rounds=c.max_rounds)
 
 
 def evaluation(run, state, pool) -> dict[str, float]:
@@ -137,7 +142,7 @@ def evaluation(run, state, pool) -> dict[str, float]:
     sample = functools.partial(_sample, run, state, jax.random.fold_in(key, first), True)
     sampled = rollouts.sample_and_grade(
         [run.env.held_out[i] for i in ids], sample=sample, tokenizer=run.tokenizer, pool=pool,
-        buckets=c.rollout.prompt_buckets)
+        buckets=c.rollout.prompt_buckets, columns=run.columns)
     keep = min(c.rollout.prompts, num_prompts - first)
     shape = (c.rollout.prompts, c.rollout.responses)
     graded.append(np.asarray(sampled.rollout.graded).reshape(shape)[:keep])
@@ -158,28 +163,22 @@ def _sample(run, state, key, greedy, prompts):
 
 
 class Log:
-  """Metrics one step late, rollouts as text, the progress line, the first example."""
+  """Metrics, rollouts as text, the progress line, the first example."""
 
   def __init__(self, run: Run, writer: metrics_lib.Writer, progress: progress_lib.Progress):
     self._run = run
     self._writer = writer
     self._progress = progress
-    self._pending: tuple[Any, ...] | None = None
     self._shown = False
 
-  def step(self, step, sampled, rollout, metrics, began) -> None:
-    """Holds a step's numbers, which the device may still be computing."""
-    self._pending = (step, sampled, rollout, metrics, began)
-
-  def flush(self) -> None:
-    """Writes the step that is held, if any."""
-    if self._pending is None:
-      return
-    (step, sampled, rollout, metrics, began), self._pending = self._pending, None
-    metrics, advantages = jax.device_get((metrics, rollout.advantages[:, 0]))
+  def step(self, step, sampled, rollout, prepared, measured, began) -> None:
+    """Writes a step; waits for the device, so that the seconds are those of the step."""
+    prepared, measured, advantages = jax.device_get(
+        (prepared, measured, rollout.advantages[:, 0]))
     learn = time.monotonic() - began
     seconds = learn + sampled.metrics['seconds/sample'] + sampled.metrics['seconds/verify']
-    metrics = {name: float(value) for name, value in metrics.items()} | sampled.metrics | {
+    metrics = {name: float(value) for name, value in prepared.items()}
+    metrics |= sampled.metrics | mean_of_updates(measured) | {
         'seconds/learn': learn, 'seconds_per_step': seconds,
         'tokens_per_second': sampled.metrics['sampled_tokens'] / seconds,
         'compiles': float(self._run.compiles.count)}
@@ -198,9 +197,19 @@ class Log:
 
   def evaluation(self, step, summary) -> None:
     """Writes and shows an evaluation, after the step it belongs to."""
-    self.flush()
     if summary:
       self._writer.write(step, summary)
       self._progress.note(f'held out at step {step}: ' + '  '.join(
           f'{name.removeprefix("eval/")} {value:.3f}' for name, value in summary.items()
           if not name.endswith(('_low', '_high'))))
+
+
+def mean_of_updates(measured) -> dict[str, float]:
+  """The mean of each metric over the updates of a step that had rows to train on.
+
+  A step in which none had (all groups dead) has no loss, entropy or ratio: only
+  `skipped` and `trained_rows` are left.
+  """
+  counted = [m for m in measured if m['trained_rows'] > 0]
+  names = measured[0] if counted else ('skipped', 'trained_rows')
+  return {name: float(np.mean([m[name] for m in counted or measured])) for name in names}

@@ -76,8 +76,18 @@ def sample_and_grade(
     tokenizer: Any,
     pool: verify_pool.VerifyPool,
     buckets: Sequence[int],
+    columns: Sequence[str] = (),
 ) -> Sampled:
-  """One round: every task sampled as often as `sample` does, every row graded."""
+  """One round: every task sampled as often as `sample` does, every row graded.
+
+  Args:
+    tasks: one a prompt.
+    sample: (prompts) -> (Rollout, Stats).
+    tokenizer: encodes the messages and decodes the responses.
+    pool: grades.
+    buckets: prompt widths, ascending.
+    columns: names of the verdicts' parts to keep; see `column_names`.
+  """
   started = time.monotonic()
   rollout, stats = sample(encode_prompts(tokenizer, tasks, buckets))
   tokens, valid, prompt, where, stats = jax.device_get(
@@ -99,109 +109,74 @@ def sample_and_grade(
       'idle_slot_share': 1.0 - float(np.sum(stats.active)) / max(float(np.sum(stats.slots)), 1.0),
       **verdict_lib.shares(graded),
   }
-  return Sampled(with_rewards(rollout, verdicts), [
+  return Sampled(with_rewards(rollout, verdicts, columns), [
       tasks[p] if w else None for p, w in zip(prompt, where, strict=True)
   ], texts, verdicts, metrics)
 
 
-def with_rewards(rollout: types.Rollout, verdicts: Sequence[Any]) -> types.Rollout:
-  """Puts verdicts into `columns` (column 0 is the outcome) and `graded`."""
-  reward = [v.reward if v is not None and v.graded else 0.0 for v in verdicts]
-  graded = [v is not None and v.graded for v in verdicts]
-  return rollout.replace(
-      columns=jnp.asarray(reward, jnp.float32)[:, None],
-      column_where=jnp.asarray(graded, bool)[:, None], graded=jnp.asarray(graded, bool))
+def column_names(pool: verify_pool.VerifyPool, task: Mapping[str, Any]) -> tuple[str, ...]:
+  """The parts of a reward that the verifier names ('format', 'passed'), sorted.
+
+  They are the columns after the outcome, fixed for the run because shapes are.
+  The verifier is asked once, with the reference, a wrong and an empty answer to
+  one task, so a continued run finds the same; a name that shows up only on
+  other texts is not kept.
+  """
+  texts = (str(task.get('answer', '')), 'x', '')
+  graded = pool.grade([task] * len(texts), texts)
+  return tuple(sorted({name for verdict in graded for name in verdict.columns}))
 
 
-def informative_groups(sampled: Sampled) -> np.ndarray:
-  """bool[B]: rows whose group has graded outcomes that are not all equal (dynamic sampling)."""
-  group = np.asarray(sampled.rollout.group)
-  outcome = np.asarray(sampled.rollout.columns)[:, 0]
-  graded = np.asarray(sampled.rollout.graded)
-  mixed = {g for g in np.unique(group[graded]) if np.ptp(outcome[graded & (group == g)]) > 0}
-  return np.isin(group, list(mixed))
-
-
-def rounds(
-    draw: Callable[[int], Sequence[Mapping[str, Any]]],
-    one_round: Callable[[Sequence[Mapping[str, Any]], int], Sampled],
-    *,
-    num_prompts: int,
-    max_rounds: int,
-) -> Sampled:
-  """Dynamic sampling: rounds until `num_prompts` informative groups, in arrival order.
+def with_rewards(
+    rollout: types.Rollout, verdicts: Sequence[Any], columns: Sequence[str] = ()
+) -> types.Rollout:
+  """Puts verdicts into `columns` and `graded`.
 
   Args:
-    draw: (n) -> n tasks.
-    one_round: (tasks, round number) -> Sampled.
-    num_prompts: groups wanted, and drawn in each round.
-    max_rounds: bound on the rounds; 1 keeps every group (no filter).
+    rollout: B rows.
+    verdicts: one a row, None for an unused row.
+    columns: S names; a verdict that lacks one has column_where False there.
 
   Returns:
-    One Sampled of the same shapes as a round: the first `num_prompts` kept
-    groups; missing ones are unused rows. Groups beyond that are dropped and
-    counted in 'groups_dropped'.
-
-  Source: DAPO (arXiv 2503.14476), dynamic sampling; the raw outcome decides.
+    The rollout with columns f32[B, 1 + S], the outcome first, 0 where they do
+    not apply; an ungraded row has none.
   """
-  if max_rounds == 1:
-    return one_round(draw(num_prompts), 0)
-  kept, metrics, drawn = [], [], 0
-  while sum(len(prompts) for _, prompts in kept) < num_prompts and len(metrics) < max_rounds:
-    sampled = one_round(draw(num_prompts), len(metrics))
-    drawn += num_prompts
-    rows = informative_groups(sampled)
-    kept.append((sampled, np.unique(np.asarray(sampled.rollout.prompt)[rows])))
-    metrics.append(sampled.metrics)
-  merged = _merge(kept, num_prompts)
-  total = sum(len(prompts) for _, prompts in kept)
-  summed = {key: sum(m[key] for m in metrics) for key in metrics[0]}
-  for key in summed:
-    if not key.startswith(('seconds/', 'sampled_', 'iterations')):
-      summed[key] /= len(metrics)  # shares
-  summed |= {'rounds': float(len(metrics)), 'groups_drawn': float(drawn),
-             'groups_kept': float(min(total, num_prompts)),
-             'groups_dropped': float(drawn - min(total, num_prompts))}
-  return merged._replace(metrics=summed)
+  graded = np.array([v is not None and v.graded for v in verdicts], bool)
+  values = np.zeros((len(verdicts), 1 + len(columns)), np.float32)
+  where = np.zeros(values.shape, bool)
+  for row in np.flatnonzero(graded):
+    values[row, 0], where[row, 0] = verdicts[row].reward, True
+    for index, name in enumerate(columns, start=1):
+      if name in verdicts[row].columns:
+        values[row, index], where[row, index] = verdicts[row].columns[name], True
+  return rollout.replace(columns=jnp.asarray(values), column_where=jnp.asarray(where),
+                         graded=jnp.asarray(graded))
 
 
-def _merge(kept, num_prompts):
-  """Joins the kept prompts of several rounds into one rollout of a round's shape."""
-  width = max(s.rollout.prompts.tokens.shape[1] for s, _ in kept)
-  like = jax.device_get(kept[0][0].rollout)
-  num_rows = like.where.shape[0]
-  rows, prompts = [], []  # (round, row, new prompt), (round, prompt)
-  for i, (sampled, chosen) in enumerate(kept):
-    prompt = np.asarray(sampled.rollout.prompt)
-    where = np.asarray(sampled.rollout.where)
-    for p in chosen[:num_prompts - len(prompts)]:
-      rows += [(i, row, len(prompts)) for row in np.flatnonzero(where & (prompt == p))]
-      prompts.append((i, p))
-  hosted = [jax.device_get(s.rollout) for s, _ in kept]
-  prompt_pad = lambda x: np.pad(x, ((0, 0), (0, width - x.shape[1])))
+def split_metrics(
+    sampled: Sampled, columns: Sequence[str], reward: np.ndarray
+) -> dict[str, float]:
+  """Means that need the names and tasks of the host.
 
-  def pick(leaves, places, size):
-    """Rows `places` of the rounds' leaves, then zeros up to `size`."""
-    out = np.zeros((size, *leaves[0].shape[1:]), leaves[0].dtype)
-    for to, (i, row, *_) in enumerate(places):
-      out[to] = leaves[i][row]
-    return out
+  Args:
+    sampled: a graded batch.
+    columns: as `with_rewards` got them.
+    reward: f32[B], the shaped reward.
 
-  new_prompts = types.Prompts(
-      tokens=pick([prompt_pad(r.prompts.tokens) for r in hosted], prompts, num_prompts),
-      length=np.maximum(pick([r.prompts.length for r in hosted], prompts, num_prompts), 1),
-      id=pick([r.prompts.id for r in hosted], prompts, num_prompts))
-  plain = [r.replace(prompts=None) for r in hosted]
-  merged = jax.tree.map(lambda *leaves: pick(leaves, rows, num_rows), *plain)
-  prompt = np.zeros(num_rows, np.int32)
-  prompt[:len(rows)] = [new for _, _, new in rows]
-  rollout = jax.tree.map(jnp.asarray, merged.replace(
-      prompts=new_prompts, prompt=prompt, group=prompt))
-  empty = num_rows - len(rows)
-  text_side = lambda name, blank: [getattr(kept[i][0], name)[row] for i, row, _ in rows] + (
-      [blank] * empty)
-  return Sampled(rollout, text_side('tasks', None), text_side('texts', ''),
-                 text_side('verdicts', None), {})
+  Returns:
+    'column/<name>' of the rows it applies to, and 'reward/level_<n>' of the
+    graded rows whose task has that 'level'; what no row has is left out.
+  """
+  values, where, graded = jax.device_get(
+      (sampled.rollout.columns, sampled.rollout.column_where, sampled.rollout.graded))
+  metrics = {f'column/{name}': float(values[where[:, i], i].mean())
+             for i, name in enumerate(columns, start=1) if where[:, i].any()}
+  levels: dict[Any, list[float]] = {}
+  for row in np.flatnonzero(graded):
+    if 'level' in sampled.tasks[row]:
+      levels.setdefault(sampled.tasks[row]['level'], []).append(float(reward[row]))
+  return metrics | {f'reward/level_{level}': sum(rewards) / len(rewards)
+                    for level, rewards in sorted(levels.items(), key=lambda x: str(x[0]))}
 
 
 def text_rows(sampled: Sampled, tokenizer: Any, advantages: np.ndarray) -> list[dict[str, Any]]:
