@@ -173,11 +173,12 @@ class Log:
 
   def step(self, step, sampled, rollout, prepared, measured, began) -> None:
     """Writes a step; waits for the device, so that the seconds are those of the step."""
-    prepared, measured, advantages = jax.device_get(
-        (prepared, measured, rollout.advantages[:, 0]))
+    prepared, measured, advantages, reward = jax.device_get(
+        (prepared, measured, rollout.advantages[:, 0], rollout.reward))
     learn = time.monotonic() - began
     seconds = learn + sampled.metrics['seconds/sample'] + sampled.metrics['seconds/verify']
     metrics = {name: float(value) for name, value in prepared.items()}
+    metrics |= rollouts.split_metrics(sampled, self._run.columns, reward)
     metrics |= sampled.metrics | mean_of_updates(measured) | {
         'seconds/learn': learn, 'seconds_per_step': seconds,
         'tokens_per_second': sampled.metrics['sampled_tokens'] / seconds,
