@@ -16,9 +16,9 @@ from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.get_config(arg)
+  c = base.defaults(arg)
   if tables.parse(arg).get('size') != 'tiny':
-    c.num_steps = 30
+    c.num_steps = 20
     c.run_dir = 'runs/quickstart'
     c.model.remat = 'dots'  # memory is plenty at this size, recomputing costs a sixth
     c.optimizer = spec.spec(optimizer.adam, learning_rate=1e-5)

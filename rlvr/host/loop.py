@@ -95,6 +95,8 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
           state, metrics = run.update(state, batch)
           measured.append(metrics)
       state = state.replace(step=state.step + 1)
+      if step == start + 1:
+        log.peak_temp_bytes = temp_bytes(run.update, state, batches[0])
       log.step(step, sampled, rollout, prepared, measured, began)
       if step == c.num_steps or (c.eval.every and step % c.eval.every == 0):
         log.evaluation(step, evaluation(run, state, pool))
@@ -170,6 +172,7 @@ class Log:
     self._writer = writer
     self._progress = progress
     self._shown = False
+    self.peak_temp_bytes = 0
 
   def step(self, step, sampled, rollout, prepared, measured, began) -> None:
     """Writes a step; waits for the device, so that the seconds are those of the step."""
@@ -182,7 +185,8 @@ class Log:
     metrics |= sampled.metrics | mean_of_updates(measured) | {
         'seconds/learn': learn, 'seconds_per_step': seconds,
         'tokens_per_second': sampled.metrics['sampled_tokens'] / seconds,
-        'compiles': float(self._run.compiles.count)}
+        'compiles': float(self._run.compiles.count),
+        'peak_temp_bytes': float(self.peak_temp_bytes)}
     rows = rollouts.text_rows(sampled, self._run.tokenizer, advantages)
     every = self._run.config.log.rollouts_every
     if every and (step - 1) % every == 0:
@@ -214,3 +218,10 @@ def mean_of_updates(measured) -> dict[str, float]:
   counted = [m for m in measured if m['trained_rows'] > 0]
   names = measured[0] if counted else ('skipped', 'trained_rows')
   return {name: float(np.mean([m[name] for m in counted or measured])) for name in names}
+
+
+def temp_bytes(update, state, batch) -> int:
+  """Bytes of temporaries of the compiled update (from the compilation cache)."""
+  shapes = jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), (state, batch))
+  return update.lower(*shapes).compile().memory_analysis().temp_size_in_bytes

@@ -63,7 +63,7 @@ def kl_loss(
       k3 is what GRPO prints, with the gradient of the forward KL.
 
   Returns:
-    terms f32[n, T], 0 off the mask; metrics kl_ref, the k3 value whatever the
+    terms f32[n, T], 0 off the mask; metrics ref_kl, the k3 value whatever the
     estimator (at least 0, small variance).
 
   Raises:
@@ -79,7 +79,7 @@ def kl_loss(
   logp = ratios.on_mask(out.logp, cell.mask)
   ref_logp = jax.lax.stop_gradient(ratios.on_mask(cell.ref_logp, cell.mask))
   terms = groups.zero_off(estimator(logp, ref_logp), cell.mask)
-  return terms, {'kl_ref': jax.lax.stop_gradient(k3(logp, ref_logp))}
+  return terms, {'ref_kl': jax.lax.stop_gradient(k3(logp, ref_logp))}
 
 
 KL_ESTIMATORS = spec.make_table(k1, k2, k3)

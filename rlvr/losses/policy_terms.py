@@ -39,7 +39,7 @@ def surrogate(
     clip: a part of CLIPS.
 
   Returns:
-    terms f32[n, T]; metrics ratio, clipped (0 or 1), kl_old (k3 of
+    terms f32[n, T]; metrics ratio, clip_share (0 or 1), kl_old (k3 of
     KL(old || new) on the old policy's samples, at least 0). Advantage 0 gives
     term 0 and gradient 0.
 
@@ -54,7 +54,7 @@ def surrogate(
   old = ratios.on_mask(ratios.old_logp(out, cell), cell.mask)
   metrics = {
       'ratio': groups.zero_off(rho, cell.mask),
-      'clipped': groups.zero_off(clipped, cell.mask),
+      'clip_share': groups.zero_off(clipped, cell.mask),
       'kl_old': kl.k3(old, ratios.on_mask(out.logp, cell.mask)),
   }
   return terms, jax.lax.stop_gradient(metrics)

@@ -195,6 +195,7 @@ def rollout_metrics(rollout: types.Rollout, step: Array) -> dict[str, Array]:
   tokens = jnp.sum(rollout.mask != 0)
   return {
       'reward': _share(rollout.reward, graded),
+      'reward_std': _share(groups.std(rollout.reward, rollout.group, graded), first),
       'outcome': _share(raw, graded),
       'length': _share(length, where),
       'length_right': _share(length, graded & (raw > 0)),

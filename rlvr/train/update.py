@@ -28,8 +28,8 @@ def make_update(
   """update(state, batch, *, axis_name=None) -> (state, metrics f32[] by name).
 
   Minimises sum_k knobs['coef_k'] * sum(weights[k] * terms_k). A term's weight of
-  exactly 0 selects it out, so what stands there cannot matter. Where no cell is
-  in use, or the gradient is not finite, parameters and optimiser stay as they
+  exactly 0 selects it out, so what stands there cannot matter. Where no row
+  is placed, or the gradient is not finite, parameters and optimiser stay as they
   are and `skipped` is 1; the step counter is the loop's.
   """
 
@@ -44,7 +44,8 @@ def make_update(
         total += knobs[f'coef_{name}'] * loss
         sums[f'{name}/loss'] = (loss, 0.0)  # a sum already: nothing to divide by
         for key, metric in metrics.items():
-          sums[f'{name}/{key}'] = _weighted(metric, weight)
+          # A name that two terms share says whose it is.
+          sums[f'{name}/{key}' if key in sums else key] = _weighted(metric, weight)
       counted = jnp.where(cell.where[:, None], cell.mask, 0.0)
       logp = out.logp if cell.old_logp is None else cell.old_logp
       metrics = diagnostics.mismatch(logp, cell.rollout_logp, cell.mask)
@@ -67,12 +68,12 @@ def make_update(
     shapes = jax.eval_shape(gradient, state.params, first, state.knobs)
     (loss, sums), grads = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     loss, sums, grads = cells_lib.over_cells(batch, layout, visit, (loss, sums, grads))
-    used = jnp.sum(batch.used)
+    num_rows = jnp.sum(batch.where)
     if axis_name is not None:
-      loss, sums, grads, used = jax.lax.psum((loss, sums, grads, used), axis_name)
+      loss, sums, grads, num_rows = jax.lax.psum((loss, sums, grads, num_rows), axis_name)
 
     grad_norm = optax.tree.norm(grads)
-    taken = (used > 0) & jnp.isfinite(grad_norm)
+    taken = (num_rows > 0) & jnp.isfinite(grad_norm)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
     keep = lambda new, old: jnp.where(taken, new, old)
@@ -82,7 +83,8 @@ def make_update(
     metrics = {name: total / jnp.where(weight != 0, weight, 1.0)
                for name, (total, weight) in sums.items()}
     metrics |= {'loss': loss, 'grad_norm': grad_norm,
-                'skipped': 1.0 - taken.astype(jnp.float32)}
+                'skipped': 1.0 - taken.astype(jnp.float32),
+                'trained_rows': num_rows.astype(jnp.float32)}
     return state, metrics
 
   return update

@@ -98,4 +98,4 @@ def test_the_metric_is_k3_whatever_the_estimator():
   cell = testing.make_cell([1.], ref_logp=[[-2.]])
   for part in kl.KL_ESTIMATORS.values():
     _, metrics = losses.kl_loss(testing.make_output([[-1.]]), cell, {}, estimator=part)
-    np.testing.assert_allclose(metrics['kl_ref'], [[np.exp(-1)]], rtol=1e-5)
+    np.testing.assert_allclose(metrics['ref_kl'], [[np.exp(-1)]], rtol=1e-5)

@@ -47,7 +47,7 @@ class SurrogateTest(chex.TestCase):
       cell = testing.make_cell([1., -1], mask=MASK, old_logp=OLD, weigh=MODES[name])
       terms, metrics = losses.surrogate(testing.make_output(OLD + jnp.log(RHO)), cell, {})
       np.testing.assert_allclose(terms, [[-1.2, -1.1, 0], [.8, 1.1, 1.5]], rtol=1e-5)
-      np.testing.assert_array_equal(metrics['clipped'], [[1, 0, 0], [1, 0, 0]])
+      np.testing.assert_array_equal(metrics['clip_share'], [[1, 0, 0], [1, 0, 0]])
       value, grad = _value_and_grad(losses.surrogate, cell, OLD + jnp.log(RHO))
       np.testing.assert_allclose(value, expected, rtol=2e-5)
       if name == 'token_mean':
