@@ -94,7 +94,7 @@ def make_policy(
     return logits[slots, start + t], cache
 
   return types.Policy(init=init, cast=cast, score=score, prefill=prefill, init_cache=init_cache,
-                      decode_step=decode_step)
+                      decode_step=decode_step, take_slots=lambda cache, slots: cache[slots])
 
 
 def _linen(module):

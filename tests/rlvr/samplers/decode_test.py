@@ -29,12 +29,12 @@ def make_params(seed=0):
 
 
 @functools.cache
-def make_rollout(temperature=1.0, counts=COUNTS):
+def make_rollout(temperature=1.0, counts=COUNTS, num_rows=8):
   prompts = types.Prompts(
       tokens=jnp.array([[1, 3, 4, 5], [6, 7, 0, 0], [8, 0, 0, 0]]),
       length=jnp.array([4, 2, 1]), id=jnp.arange(3))
   fresh = jax.jit(lambda: decode.grow(
-      decode.begin(prompts, 8, WIDTH, temperature=temperature), jnp.array(counts)))
+      decode.begin(prompts, num_rows, WIDTH, temperature=temperature), jnp.array(counts)))
   return fresh()[0]
 
 
@@ -141,6 +141,31 @@ class TestSchedule:
     after, _ = sample(make_params(), started, max_iters=1, slots=1)
     grew = types.lengths(after) - types.lengths(started)
     np.testing.assert_array_equal(grew, np.arange(8) == 6)
+
+
+class TestNarrowing:
+  """Slots that fall idle at the end are given up: only where there are more than a few."""
+
+  ROWS = dict(counts=(10, 6, 8), num_rows=24)
+
+  @pytest.mark.parametrize('slots, slots_per_prompt', [(24, 1), (16, 4)])
+  def test_changes_no_token_and_costs_fewer_slots(self, slots, slots_per_prompt):
+    few, _ = sample(make_params(), make_rollout(**self.ROWS), slots=4)
+    rollout, stats = sample(
+        make_params(), make_rollout(**self.ROWS), slots=slots, slots_per_prompt=slots_per_prompt)
+    assert_same(rollout, few)
+    assert (np.asarray(rollout.stop) != types.RUNNING).all()
+    total = int(jnp.sum(rollout.valid))
+    assert int(stats.active) == total
+    assert total <= int(stats.slots) < int(stats.iterations) * slots
+
+  def test_a_pause_in_any_stage(self):
+    whole, stats = sample(make_params(), make_rollout(**self.ROWS), slots=24)
+    for pause in range(1, int(stats.iterations)):
+      rollout, _ = sample(make_params(), make_rollout(**self.ROWS), max_iters=pause, slots=24)
+      assert int(jnp.max(types.lengths(rollout))) == pause
+      rollout, _ = sample(make_params(), rollout, max_iters=1000, slots=24)
+      assert_same(rollout, whole)
 
 
 class TestRows:
