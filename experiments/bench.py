@@ -183,7 +183,7 @@ def memory() -> None:
     c.rollout.max_tokens, c.model.remat = tokens, 'full'
     run, model = build.build(c, None)
     temp = build.update_memory(run, c, c.rollout.prompt_buckets[0])
-    grads = 4 * sum(x.size for x in jax.tree.leaves(jax.eval_shape(run.init).params))
+    grads = 4 * sum(x.size for x in jax.tree.leaves(run.abstract.params))
     full = 4 * rows * tokens * model.config.vocab_size
     print(f'update of {rows} x {tokens}: {temp / 1e6:.0f} MB of temporaries, {grads / 1e6:.0f} '
           f'MB of them the summed gradient; [n, T, V] in f32 would be {full / 1e6:.0f} MB, '

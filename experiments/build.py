@@ -10,6 +10,7 @@ import ml_collections
 
 from experiments import checks
 from experiments import tables
+from experiments import warm_start
 from rlvr import losses
 from rlvr import spec
 from rlvr import types
@@ -65,9 +66,10 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   counter = compiles.Counter()
   step = counter.wrap(update.make_update(policy, recipe.terms, optimizer, layout))
 
-  def init():
-    key = jax.random.key(c.seed)
-    params = model.params(jax.random.fold_in(key, 0))
+  key = jax.random.key(c.seed)
+  random_or_loaded = lambda: model.params(jax.random.fold_in(key, 0))
+
+  def state_of(params):
     knobs = {f'coef_{name}': jnp.float32(c.losses[name].coef) for name in recipe.terms}
     # Copies: an anchor that is the params themselves could not be donated.
     anchors = {'ref': jax.tree.map(jnp.copy, params)} if recipe.score_ref else {}
@@ -75,13 +77,21 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
         step=jnp.zeros((), jnp.int32), params=params, opt_state=optimizer.init(params),
         anchors=anchors, method={}, knobs=knobs, key=key)
 
-  check_parts(c, recipe, policy, layout, jax.eval_shape(init))
+  abstract = jax.eval_shape(lambda: state_of(random_or_loaded()))
+  check_parts(c, recipe, policy, layout, abstract)
+
+  def init():
+    params = random_or_loaded()
+    if c.model.warm_start_steps:
+      params = warm_start.warm_start(c, params, policy, model.tokenizer, env)
+    return state_of(params)
+
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
       sample=Sampler(c, policy, model.tokenizer.stop_ids, counter),
       prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
-      update=_parallel_update(c, step, init), init=_placed_init(c, init),
-      compiles=counter, fingerprint=fingerprint(c))
+      update=_parallel_update(c, step, abstract), init=_placed(c, init, abstract),
+      abstract=abstract, compiles=counter, fingerprint=fingerprint(c))
   return run, model
 
 
@@ -110,9 +120,8 @@ def check_parts(c, recipe, policy, layout, state) -> None:
 
 def update_memory(run: loop.Run, c: ml_collections.ConfigDict, width: int) -> int:
   """Bytes of temporaries of the compiled update at one prompt width."""
-  state = jax.eval_shape(run.init)
-  batch = jax.eval_shape(run.prepare, abstract_rollout(c, width), state)[0][0]
-  return run.update.lower(state, batch).compile().memory_analysis().temp_size_in_bytes
+  batch = jax.eval_shape(run.prepare, abstract_rollout(c, width), run.abstract)[0][0]
+  return run.update.lower(run.abstract, batch).compile().memory_analysis().temp_size_in_bytes
 
 
 def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
@@ -205,16 +214,15 @@ def _mesh(c):
   return parallel.make_mesh(len(jax.devices()) // c.parallel.fsdp, c.parallel.fsdp)
 
 
-def _parallel_update(c, step, init):
+def _parallel_update(c, step, abstract):
   if c.parallel.kind == 'mesh':
-    return parallel.on_mesh(step, _mesh(c), jax.eval_shape(init))
+    return parallel.on_mesh(step, _mesh(c), abstract)
   return parallel.on_pmap(step)
 
 
-def _placed_init(c, init):
+def _placed(c, init, abstract):
   """`init` placed as `update` returns the state: else the second step compiles all again."""
-  state = jax.eval_shape(init)
-  placed = (parallel.state_sharding(state, _mesh(c)) if c.parallel.kind == 'mesh' else
+  placed = (parallel.state_sharding(abstract, _mesh(c)) if c.parallel.kind == 'mesh' else
             parallel.shared())
   return lambda: jax.device_put(init(), placed)
 

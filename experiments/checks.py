@@ -17,6 +17,7 @@ def check(c: ml_collections.ConfigDict) -> None:
       ('rollout.max_rounds', r.max_rounds, 1), ('batch.epochs', c.batch.epochs, 1),
       ('batch.minibatches', c.batch.minibatches, 1),
       ('verify.num_workers', c.verify.num_workers, 1),
+      ('model.warm_start_steps', c.model.warm_start_steps, 0),
       ('model.head_chunk', c.model.head_chunk, 1), ('eval.prompts', c.eval.prompts, 0),
       ('eval.every', c.eval.every, 0), ('checkpoint.every', c.checkpoint.every, 0),
       ('log.rollouts_every', c.log.rollouts_every, 0), ('parallel.fsdp', c.parallel.fsdp, 1)):

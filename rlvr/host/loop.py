@@ -41,6 +41,7 @@ class Run(NamedTuple):
     prepare: (rollout, state) -> (batches, rollout, metrics).
     update: (state, batch) -> (state, metrics); donates the state.
     init: () -> TrainState of step 0.
+    abstract: its shapes.
     compiles: counts the programs compiled so far.
     fingerprint: the config fields that a checkpoint must share.
     columns: names of the verifier's parts of a reward, in order; `train` asks.
@@ -54,6 +55,7 @@ class Run(NamedTuple):
   prepare: Callable[..., Any]
   update: Callable[..., Any]
   init: Callable[[], types.TrainState]
+  abstract: types.TrainState
   compiles: compiles.Counter
   fingerprint: dict[str, Any]
   columns: tuple[str, ...] = ()
