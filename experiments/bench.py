@@ -67,10 +67,11 @@ def seconds(run: Callable[[], object], num: int) -> list[float]:
 
 
 def bench_config(**changes):
-  """The quickstart with its run's learning rate of the peers."""
+  """The quickstart with the peers' learning rate and response limit."""
   c = quickstart.get_config()
   c.model.compute_dtype = _DTYPE.value
   c.optimizer.learning_rate = 1e-6
+  c.rollout.max_tokens = 32
   for name, value in changes.items():
     c.rollout[name] = value
   return c

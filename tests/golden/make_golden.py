@@ -27,7 +27,10 @@ import regex
 import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders
+from tokenizers import models
+from tokenizers import pre_tokenizers
+from tokenizers import trainers
 
 HERE = pathlib.Path(__file__).parent
 VOCAB = 304

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rlvr.advantages import transforms
 from rlvr import testing
+from rlvr.advantages import transforms
 
 
 def test_clip_advantages():

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from rlvr.host import checkpoint_layout, load_weights
+from rlvr.host import checkpoint_layout
 from rlvr.host import export as export_lib
+from rlvr.host import load_weights
 from rlvr.host import tokenizer as tokenizer_lib
 from rlvr.policy import config as config_lib
 

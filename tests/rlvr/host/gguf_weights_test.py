@@ -8,7 +8,10 @@ import jax
 import numpy as np
 import pytest
 
-from rlvr.host import checkpoint_layout, gguf_weights, hf_weights, load_weights
+from rlvr.host import checkpoint_layout
+from rlvr.host import gguf_weights
+from rlvr.host import hf_weights
+from rlvr.host import load_weights
 from rlvr.policy import config as config_lib
 
 GOLDEN = pathlib.Path(__file__).parents[2] / 'golden'

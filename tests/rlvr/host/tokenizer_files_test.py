@@ -8,7 +8,9 @@ import shutil
 import pytest
 import tokenizers
 
-from rlvr.host import gguf_weights, load_weights, tokenizer_files
+from rlvr.host import gguf_weights
+from rlvr.host import load_weights
+from rlvr.host import tokenizer_files
 
 GOLDEN = pathlib.Path(__file__).parents[2] / 'golden'
 WORDS = json.loads((GOLDEN / 'words.json').read_text())

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import tokenizers
-from tokenizers import decoders, models
+from tokenizers import decoders
+from tokenizers import models
 
 from rlvr.host import tokenizer as tokenizer_lib
 

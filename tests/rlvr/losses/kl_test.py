@@ -2,11 +2,11 @@
 
 import chex
 import hypothesis
-from hypothesis import strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from rlvr import losses
 from rlvr import testing

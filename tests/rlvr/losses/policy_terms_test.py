@@ -4,10 +4,10 @@ import functools
 
 import chex
 import hypothesis
-from hypothesis import strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
+from hypothesis import strategies as st
 
 from rlvr import advantages
 from rlvr import aggregate
