@@ -66,8 +66,7 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   counter = compiles.Counter()
   step = counter.wrap(update.make_update(policy, recipe.terms, optimizer, layout))
 
-  key = jax.random.key(c.seed)
-  random_or_loaded = lambda: model.params(jax.random.fold_in(key, 0))
+  random_or_loaded = lambda: model.params(jax.random.fold_in(jax.random.key(c.seed), 0))
 
   def state_of(params):
     knobs = {f'coef_{name}': jnp.float32(c.losses[name].coef) for name in recipe.terms}
@@ -75,7 +74,8 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
     anchors = {'ref': jax.tree.map(jnp.copy, params)} if recipe.score_ref else {}
     return types.TrainState(
         step=jnp.zeros((), jnp.int32), params=params, opt_state=optimizer.init(params),
-        anchors=anchors, method={}, knobs=knobs, key=key)
+        anchors=anchors, method={}, knobs=knobs,
+        key=jax.random.key(c.seed))
 
   abstract = jax.eval_shape(lambda: state_of(random_or_loaded()))
   check_parts(c, recipe, policy, layout, abstract)
