@@ -47,7 +47,8 @@ def main(argv):
   run, model = build.build(c, pathlib.Path(c.run_dir))
   folder, resumed = run_dir.open_run(c.run_dir, c, may_differ=('num_steps', 'run_dir'))
   state = loop.train(run._replace(folder=folder), resumed=resumed)
-  plot.plot(folder)
+  if (folder / run_dir.METRICS).stat().st_size:  # not interrupted before all else
+    plot.plot(folder)
   if c.checkpoint.export:
     export.export(folder / 'model', model.config, state.params, model.tokenizer, overwrite=True)
   print(f'The run is in {folder}')

@@ -1,36 +1,36 @@
 """Keeps what Orbax prints about a failed save off the terminal: the fault is raised anyway."""
 
 import contextlib
+import logging
 import sys
-import time
 from collections.abc import Iterator
 
-from absl import logging
-
-_STRAGGLER_SECONDS = 0.5
+from absl import logging as absl_logging
 
 
 @contextlib.contextmanager
 def faults_only_raised() -> Iterator[None]:
-  """Inside it, a fault that Orbax raises is not also shown as a page of tracebacks.
+  """Inside it, a fault that Orbax raises is not also shown as pages of tracebacks.
 
-  Each of Orbax's threads logs the fault, and the writes that were in flight when
-  the first one failed report, one traceback each, that nobody waits for them.
+  Each of Orbax's threads logs the fault; the writes that were in flight when the
+  first one failed report that nobody waits for them, and asyncio that nobody
+  looked at their faults. These last two come whenever it suits them, so after
+  a fault the filters stay.
   """
-  logger, hook = logging.get_absl_logger(), sys.excepthook
-  keep = lambda record: not (record.exc_info and 'orbax' in record.pathname)
+  loggers, hook = (absl_logging.get_absl_logger(), logging.getLogger('asyncio')), sys.unraisablehook
 
-  def without_stragglers(kind, value, traceback):
-    if not (kind is RuntimeError and str(value) == 'Event loop is closed'):
-      hook(kind, value, traceback)
+  def keep(record):
+    about_orbax = 'orbax' in record.pathname or 'orbax' in record.getMessage()
+    return not (record.exc_info and about_orbax)
 
-  logger.addFilter(keep)
-  sys.excepthook = without_stragglers
-  try:
-    yield
-  except BaseException:
-    time.sleep(_STRAGGLER_SECONDS)
-    raise
-  finally:
+  def without_stragglers(raised):
+    if not (raised.exc_type is RuntimeError and str(raised.exc_value) == 'Event loop is closed'):
+      hook(raised)
+
+  for logger in loggers:
+    logger.addFilter(keep)
+  sys.unraisablehook = without_stragglers
+  yield
+  for logger in loggers:
     logger.removeFilter(keep)
-    sys.excepthook = hook
+  sys.unraisablehook = hook
