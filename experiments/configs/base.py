@@ -114,6 +114,6 @@ def tiny(c: ml_collections.ConfigDict) -> None:
   c.env = spec.spec(envs.addition_tiny)
   c.rollout.max_tokens = 4
   c.rollout.prompt_buckets = (8, 16)
-  c.optimizer.learning_rate = 3e-3
+  c.optimizer.learning_rate = 1e-3
   c.eval.prompts = 16
   c.checkpoint.every = 10

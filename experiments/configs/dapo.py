@@ -7,9 +7,9 @@ token of the batch weighs the same, the last fifth of the length budget costs up
 to half an outcome (the paper's outcome is +1 or -1 and its factor 1, ours 1 or
 0), and prompts are drawn, for at most four rounds, until every group of the batch
 has right and wrong answers. The ramp follows --config.rollout.max_tokens.
-Expect dead_groups at 0, paid for in sampled_tokens; while right answers are as
-rare as on the untrained toy, all four rounds find one to three groups of the
-eight ('groups_kept'), and a step that finds none is skipped.
+Expect dead_groups at 0, paid for in 'rounds' and sampled_tokens as the policy
+gets better, and an outcome (of the groups that are kept) from 0.3 to 0.5 in the
+60 steps of the toy. A step that finds no group at all is skipped.
 Provenance: code read (volcengine/verl: reward_manager/dapo.py and the recipe
 settings; huggingface/trl docs); paper from knowledge.
 """

@@ -3,8 +3,8 @@
     python -m experiments.run --config=experiments/configs/grpo.py:size=tiny
 
 Source: DeepSeekMath (arXiv 2402.03300); no KL, as in most later recipes: add it
-with ":losses.kl=kl_loss" and --config.losses.kl.coef=0.04. Expect reward to rise
-from chance within the first hundred steps of the toy.
+with ":losses.kl=kl_loss" and --config.losses.kl.coef=0.04. Expect on the toy an
+outcome from 0.3 to 0.4 in its 60 steps, and 0.7 with --config.num_steps=200.
 """
 
 from experiments import tables

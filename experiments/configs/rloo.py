@@ -6,8 +6,8 @@ Source: Back to Basics (arXiv 2402.14740). Changes from GRPO: the baseline of a
 row is the mean of the others of its group, no std, no ratio and no clip, and a
 response weighs the sum of its tokens. The paper's KL inside the reward is off;
 add it with ":reward=kl_in_reward" and --config.score_first=True (coef 0.03).
-Expect on the toy a mean reward from 0.01 to about 0.1 in 300 steps
-(--config.num_steps=300).
+Expect on the toy an outcome from 0.3 to 0.4 in its 60 steps, and 0.7 with
+--config.num_steps=200.
 Provenance: code read (volcengine/verl core_algos.py, OpenRLHF/OpenRLHF
 experience_maker.py, huggingface/trl docs); paper from knowledge.
 """
