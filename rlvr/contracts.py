@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlvr import hostile
+from rlvr import stages
 from rlvr import testing
 from rlvr import types
 
@@ -59,7 +60,7 @@ def _check_rows(part, rollouts, per_token, permutes):
   return results
 
 
-def check_reward(part: types.Reward, *, permutes: bool = True) -> None:
+def check_reward(part: stages.Reward, *, permutes: bool = True) -> None:
   """f32[B], finite, 0 on rows that hold no response or have no verdict."""
   rollouts = hostile.rollouts()
   for name, result in _check_rows(part, rollouts, False, permutes).items():
@@ -67,7 +68,7 @@ def check_reward(part: types.Reward, *, permutes: bool = True) -> None:
     assert (result[outside] == 0).all(), f'{name}: {result}'
 
 
-def check_advantage(part: types.Advantage, *, permutes: bool = True) -> None:
+def check_advantage(part: stages.Advantage, *, permutes: bool = True) -> None:
   """f32[B] or f32[B, T]; ungraded rows are outside the statistics and get 0.
 
   Args:
@@ -88,7 +89,7 @@ def check_advantage(part: types.Advantage, *, permutes: bool = True) -> None:
   _close(part(absent), results['ungraded'], 'ungraded rows were counted')
 
 
-def check_transform(part: types.Transform) -> None:
+def check_transform(part: stages.Transform) -> None:
   """Same shape as the advantages, [B] and [B, T] alike; ungraded rows stay 0."""
   def per_row(r):
     return jnp.where(types.graded(r), r.reward.astype(jnp.float32) - 0.25, 0.0)
@@ -105,7 +106,7 @@ def check_transform(part: types.Transform) -> None:
       assert (result[outside] == 0).all(), f'{name}: {result}'
 
 
-def check_selection(part: types.Selection, *, permutes: bool = True) -> None:
+def check_selection(part: stages.Selection, *, permutes: bool = True) -> None:
   """f32[B], at least 0, exactly 0 on rows that hold no response."""
   rollouts = hostile.rollouts()
   centred = lambda r: part(r, jnp.where(types.graded(r), r.reward, 0.0))
@@ -123,7 +124,7 @@ def check_mask(part: Callable[[types.Rollout], Array]) -> None:
     assert (result[~real] == 0).all(), name
 
 
-def check_correction(part: types.Correction) -> None:
+def check_correction(part: stages.Correction) -> None:
   """1 where the two agree and off the mask, finite at -inf, no gradient."""
   nan, inf = np.nan, np.inf
   mask = jnp.array([[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]], jnp.float32)
@@ -145,7 +146,7 @@ def check_correction(part: types.Correction) -> None:
   assert low.dtype == jnp.float32 and bool(jnp.isfinite(low).all())
 
 
-def check_aggregate(part: types.Aggregate) -> None:
+def check_aggregate(part: stages.Aggregate) -> None:
   """Zero off the mask and off `where`, finite when empty, linear in row_weight."""
   mask = jnp.array([[1, 1, 0], [1, 0, 1], [0, 0, 0], [1, 1, 1], [1, 0, 0]], jnp.float32)
   where = jnp.array([True, True, True, True, False])
@@ -177,7 +178,7 @@ def check_aggregate(part: types.Aggregate) -> None:
 
 
 def check_loss(
-    part: types.Loss,
+    part: stages.Loss,
     *,
     advantage_only: bool = False,
     knobs: dict[str, Array] | None = None,

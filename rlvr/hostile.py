@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rlvr import rows as rows_lib
 from rlvr import testing
 from rlvr import types
 
@@ -15,7 +16,7 @@ Array = jax.Array
 
 def permute(rollout: types.Rollout, order: Sequence[int]) -> types.Rollout:
   """The rollout with its rows in another order."""
-  return types.take_rows(rollout, jnp.asarray(order))
+  return rows_lib.take_rows(rollout, jnp.asarray(order))
 
 
 def as_bfloat16(tree):

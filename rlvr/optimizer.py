@@ -66,8 +66,8 @@ def _schedule(peak, warmup_steps, decay_steps):
     raise ValueError(
         f'adam: decay_steps={decay_steps} must exceed warmup_steps={warmup_steps}, or be 0.')
   if decay_steps:
-    return optax.warmup_cosine_decay_schedule(0.0 if warmup_steps else peak, peak, warmup_steps,
-                                              decay_steps)
+    first = peak / warmup_steps if warmup_steps else peak
+    return optax.warmup_cosine_decay_schedule(first, peak, warmup_steps, decay_steps)
   if warmup_steps:
     return optax.linear_schedule(peak / warmup_steps, peak, warmup_steps)
   return peak

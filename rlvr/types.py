@@ -1,9 +1,9 @@
-"""The types that flow through a run, and the signatures of its stages.
+"""The types that flow through a run; stages.py has the signatures of its stages.
 
 Shapes: P prompts, B rollout rows, L prompt positions, T response positions, S
 reward columns. A `Batch` is laid out in cells, D devices x M microbatches, each
 of n rows and p prompts. A rollout is a flat batch of rows; a group is an id on
-the row. Only `take_rows`, `concat` and `align` touch the row axis.
+the row. Only the functions of rows.py touch the row axis.
 """
 
 import dataclasses
@@ -99,10 +99,9 @@ class Rollout:
   extras: dict[str, Array] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self):
-    rows = self.where
-    if not hasattr(rows, 'shape'):
+      if not hasattr(rows, 'shape'):
       return  # a tree of something other than arrays (specs, axes)
-    for name, leaf in _row_leaves(self).items():
+    for name, leaf in row_leaves(self).items():
       for array in jax.tree.leaves(leaf):
         if hasattr(array, 'shape') and array.shape[:1] != rows.shape[:1]:
           raise ValueError(
@@ -210,8 +209,7 @@ class Policy(NamedTuple):
 
   Attributes:
     init: (key) -> params, f32.
-    cast: (params) -> params in compute dtype. The functions below do it
-      themselves; a caller that loops does it once before (it is idempotent).
+    cast: (params) -> params in compute dtype; idempotent, for callers that loop.
     score: (params, rows, knobs, *, anchors=None) -> PolicyOutput; `rows` is a
       Rollout or one cell of a Batch.
     prefill: (params, prompts) -> prefix, a pytree with `.logits` f32[P, V],
@@ -233,17 +231,8 @@ class Policy(NamedTuple):
   take_slots: Callable[[Any, Array], Any] | None = None
 
 
-# Stage signatures (options are keyword-only, bound by spec.resolve).
-Reward = Callable[[Rollout], Array]  # f32[B]
-Advantage = Callable[[Rollout], Array]  # f32[B] or f32[B, T]
-Transform = Callable[[Array, Rollout], Array]  # same shape as its first argument
-Selection = Callable[[Rollout, Array], Array]  # f32[B] >= 0; exactly 0 filters
-Correction = Callable[[Array, Array, Array], Array]  # old_logp, rollout_logp, mask
-Aggregate = Callable[[Array, Array], Array]  # mask f32[B,T], row_weight f32[B]
-Loss = Callable[[PolicyOutput, Batch, dict[str, Array]], tuple[Array, dict[str, Array]]]
-
-
-def _row_leaves(rollout: Rollout) -> dict[str, Any]:
+def row_leaves(rollout: Rollout) -> dict[str, Any]:
+  """The fields with a leading row axis, by name."""
   return {
       field.name: getattr(rollout, field.name)
       for field in dataclasses.fields(rollout)
@@ -258,70 +247,4 @@ def lengths(rollout: Rollout | Batch) -> Array:
 
 def graded(rollout: Rollout) -> Array:
   """bool[B]: rows that enter statistics: they hold a response with a verdict."""
-  if rollout.graded is None:
-    return rollout.where
-  return rollout.where & rollout.graded
-
-
-def take_rows(rollout: Rollout, rows: Array) -> Rollout:
-  """The rows at `rows` i32[K], one index applied to every field.
-
-  Groups keep their ids, so they stay dense only if K does not shrink below the
-  largest id; `regroup` makes them dense again.
-  """
-  fields = {
-      name: jax.tree.map(lambda x: x[rows], leaf) for name, leaf in _row_leaves(rollout).items()
-  }
-  return rollout.replace(**fields)
-
-
-def regroup(rollout: Rollout) -> Rollout:
-  """Renumbers `group` densely in order of first appearance."""
-  num_rows = rollout.group.shape[0]
-  rows = jnp.arange(num_rows)
-  # Ids may exceed the row count after take_rows, so rows are compared, not tabled.
-  first = jnp.argmax(rollout.group[:, None] == rollout.group[None, :], axis=1)
-  dense = jnp.cumsum(first == rows) - 1
-  return rollout.replace(group=dense[first].astype(jnp.int32))
-
-
-def align(rollout: Rollout, like: Rollout) -> Rollout:
-  """Gives `rollout` the optional fields of `like`, filled with zeros.
-
-  A missing boolean field is filled with False and every filled float field with
-  0, so a row never looks graded, or scored, that was not; `extras` keys too.
-  """
-  num_rows = rollout.where.shape[0]
-  fill = lambda x: jnp.zeros((num_rows, *x.shape[1:]), x.dtype)
-  changes = {}
-  for name, leaf in _row_leaves(like).items():
-    if name == 'extras':
-      missing = {key: fill(x) for key, x in leaf.items() if key not in rollout.extras}
-      changes['extras'] = {**rollout.extras, **missing}
-    elif leaf is not None and getattr(rollout, name) is None:
-      # A row without a verdict field was graded wherever it holds a response.
-      changes[name] = rollout.where if name == 'graded' else fill(leaf)
-  return rollout.replace(**changes)
-
-
-def concat(first: Rollout, second: Rollout) -> Rollout:
-  """Rows of both, prompts of both; groups and prompt indices of `second` shift.
-
-  Raises:
-    ValueError: the prompt or response widths differ, or an optional field is
-      set in one only (use `align` first).
-  """
-  for name, a, b in (('tokens', first.tokens, second.tokens),
-                     ('prompts.tokens', first.prompts.tokens, second.prompts.tokens)):
-    if a.shape[1] != b.shape[1]:
-      raise ValueError(f'concat: {name} has widths {a.shape[1]} and {b.shape[1]}.')
-  left, right = _row_leaves(first), _row_leaves(second)
-  for name in left:
-    if jax.tree.structure(left[name]) != jax.tree.structure(right[name]):
-      raise ValueError(f'concat: {name} is set in one rollout only; call align first.')
-  right['prompt'] = second.prompt + first.prompts.tokens.shape[0]
-  right['group'] = second.group + first.where.shape[0]
-  join = lambda a, b: jnp.concatenate([a, b])
-  fields = {name: jax.tree.map(join, left[name], right[name]) for name in left}
-  prompts = jax.tree.map(join, first.prompts, second.prompts)
-  return first.replace(prompts=prompts, **fields)
+  return rollout.where if rollout.graded is None else rollout.where & rollout.graded

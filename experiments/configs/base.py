@@ -45,7 +45,7 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.model.warm_start_steps = 0  # supervised steps on the training answers before the run
   c.model.compute_dtype = 'float32'  # or bfloat16; master weights stay f32
   c.model.remat = 'full'  # none, dots or full: what the backward pass recomputes
-  c.model.head_chunk = 256  # tokens whose logits exist at once
+  c.model.head_chunk = 192  # tokens whose logits exist at once
 
   c.env = spec.spec(envs.addition)  # tasks and their verifier
 

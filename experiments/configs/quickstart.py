@@ -18,7 +18,7 @@ from rlvr import spec
 def get_config(arg=None):
   c = base.defaults(arg)
   if tables.parse(arg).get('size') != 'tiny':
-    c.num_steps = 20
+    c.num_steps = 24
     c.run_dir = 'runs/quickstart'
     c.rollout.max_tokens = 16  # just the number needs three
     c.model.remat = 'dots'  # memory is plenty at this size, recomputing costs a sixth

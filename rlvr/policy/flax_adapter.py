@@ -35,7 +35,7 @@ def make_policy(
     module: linen.Module | Callable[[nnx.Rngs], nnx.Module],
     *,
     compute_dtype: jnp.dtype = jnp.float32,
-    head_chunk: int = 256,
+    head_chunk: int = 192,
     num_top: int = 0,
     truncation: heads.Truncation = heads.NO_TRUNCATION,
 ) -> types.Policy:

@@ -72,7 +72,7 @@ def chunked_head(
     query_ids: Array | None = None,
     num_top: int = 0,
     truncation: Truncation = NO_TRUNCATION,
-    chunk: int = 256,
+    chunk: int = 192,
 ) -> dict[str, Array]:
   """What a loss may ask of the next-token distribution, by chunks of tokens.
 

@@ -36,7 +36,7 @@ def make_policy(
     *,
     compute_dtype: jnp.dtype = jnp.float32,
     remat: str = 'full',
-    head_chunk: int = 256,
+    head_chunk: int = 192,
     num_top: int = 0,
     truncation: heads.Truncation = heads.NO_TRUNCATION,
     attention=dual_kernel.dual_attention,

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from rlvr import groups
+from rlvr import stages
 from rlvr import types
 from rlvr.train import cells as cells_lib
 
@@ -22,9 +23,9 @@ Array = jax.Array
 class Term(NamedTuple):
   """One loss term: what it computes, on which tokens, averaged how."""
 
-  loss: types.Loss
+  loss: stages.Loss
   mask: Callable[[types.Rollout], Array]
-  aggregate: types.Aggregate
+  aggregate: stages.Aggregate
 
 
 class Recipe(NamedTuple):
@@ -43,11 +44,11 @@ class Recipe(NamedTuple):
     minibatches: optimiser steps that a batch is split into.
   """
 
-  reward: types.Reward
-  advantage: types.Advantage
-  transforms: tuple[types.Transform, ...]
-  selection: types.Selection
-  correction: types.Correction
+  reward: stages.Reward
+  advantage: stages.Advantage
+  transforms: tuple[stages.Transform, ...]
+  selection: stages.Selection
+  correction: stages.Correction
   terms: dict[str, Term]
   advantage_only: bool
   score_old: bool

@@ -7,6 +7,7 @@ import pytest
 
 from rlvr import advantages
 from rlvr import hostile
+from rlvr import rows as rows_lib
 from rlvr import testing
 from rlvr import types
 
@@ -52,9 +53,9 @@ def test_fault_16_one_index_for_every_field():
       [[10, 11], [20, 21], [30, 31]], tokens=[[n] for n in names],
       value=jnp.array(names, jnp.float32)[:, None])
   keep = jnp.flatnonzero(rollout.group != 1)
-  taken = types.take_rows(rollout, keep)
+  taken = rows_lib.take_rows(rollout, keep)
   for field in (taken.reward, taken.tokens[:, 0], taken.value[:, 0], taken.columns[:, 0]):
     np.testing.assert_array_equal(field, [10, 11, 30, 31])
   np.testing.assert_allclose(
       advantages.dr_grpo(taken), [-.5, .5, -.5, .5])
-  np.testing.assert_allclose(advantages.dr_grpo(types.regroup(taken)), [-.5, .5, -.5, .5])
+  np.testing.assert_allclose(advantages.dr_grpo(rows_lib.regroup(taken)), [-.5, .5, -.5, .5])

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlvr import rows as rows_lib
 from rlvr import testing
 from rlvr import types
 
@@ -44,7 +45,7 @@ class TestTakeRows:
     # Fault 16: keep groups 0 and 2 of three groups of two.
     rollout = testing.make_rollout([[10, 11], [20, 21], [30, 31]], lengths=[1, 2, 3, 1, 2, 3],
                                    mine=np.arange(6))
-    kept = types.take_rows(rollout, jnp.array([0, 1, 4, 5]))
+    kept = rows_lib.take_rows(rollout, jnp.array([0, 1, 4, 5]))
     np.testing.assert_array_equal(kept.reward, [10, 11, 30, 31])
     np.testing.assert_array_equal(kept.columns[:, 0], [10, 11, 30, 31])
     np.testing.assert_array_equal(kept.prompt, [0, 0, 2, 2])
@@ -55,7 +56,7 @@ class TestTakeRows:
 
   def test_regroup_makes_ids_dense_in_order_of_appearance(self):
     rollout = testing.make_rollout([[1, 1], [2, 2], [3, 3]])
-    kept = types.regroup(types.take_rows(rollout, jnp.array([5, 2, 4])))
+    kept = rows_lib.regroup(rows_lib.take_rows(rollout, jnp.array([5, 2, 4])))
     np.testing.assert_array_equal(kept.group, [0, 1, 0])
     np.testing.assert_array_equal(kept.reward, [3, 2, 3])
 
@@ -64,7 +65,7 @@ class TestAlign:
 
   def test_fills_with_zeros_and_nothing_looks_graded_or_scored(self):
     like = testing.make_rollout([[1, 0]], padding=1, mine=np.ones((3, 4)))
-    rollout = types.align(bare(testing.make_rollout([[1, 0, 1]], padding=1)), like)
+    rollout = rows_lib.align(bare(testing.make_rollout([[1, 0, 1]], padding=1)), like)
     np.testing.assert_array_equal(rollout.old_logp, np.zeros((4, 2)))
     np.testing.assert_array_equal(rollout.columns, np.zeros((4, 1)))
     assert not np.asarray(rollout.column_where).any()
@@ -73,7 +74,7 @@ class TestAlign:
 
   def test_what_is_there_stays(self):
     rollout = testing.make_rollout([[1, 0]])
-    same = types.align(rollout, testing.make_rollout([[0, 0]], seed=5))
+    same = rows_lib.align(rollout, testing.make_rollout([[0, 0]], seed=5))
     np.testing.assert_array_equal(same.old_logp, rollout.old_logp)
     np.testing.assert_array_equal(same.graded, rollout.graded)
 
@@ -83,7 +84,7 @@ class TestConcat:
   def test_prompts_and_groups_of_the_second_shift(self):
     first = testing.make_rollout([[1, 0], [1]], lengths=[2, 1, 2])
     second = testing.make_rollout([[5], [6]], prompts=[[7, 7], [8, 8]])
-    both = types.concat(first, second)
+    both = rows_lib.concat(first, second)
     np.testing.assert_array_equal(both.reward, [1, 0, 1, 5, 6])
     assert both.prompts.id.shape == (4,)
     np.testing.assert_array_equal(both.prompts.tokens[both.prompt[3:], 0], [7, 8])
@@ -94,10 +95,10 @@ class TestConcat:
   def test_what_does_not_fit_is_named(self):
     first = testing.make_rollout([[1, 0]])
     with pytest.raises(ValueError, match='tokens has widths 2 and 3'):
-      types.concat(first, testing.make_rollout([[1]], lengths=[3]))
+      rows_lib.concat(first, testing.make_rollout([[1]], lengths=[3]))
     with pytest.raises(ValueError, match='prompts.tokens has widths 2 and 1'):
-      types.concat(first, testing.make_rollout([[1]], prompts=[[4]]))
+      rows_lib.concat(first, testing.make_rollout([[1]], prompts=[[4]]))
     with pytest.raises(ValueError, match='reward is set in one rollout only; call align first'):
-      types.concat(first, bare(testing.make_rollout([[1]])))
-    joined = types.concat(first, types.align(bare(testing.make_rollout([[1]])), first))
+      rows_lib.concat(first, bare(testing.make_rollout([[1]])))
+    joined = rows_lib.concat(first, rows_lib.align(bare(testing.make_rollout([[1]])), first))
     assert joined.where.shape == (3,)

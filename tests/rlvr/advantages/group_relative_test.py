@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rlvr import advantages
+from rlvr import rows as rows_lib
 from rlvr import testing
-from rlvr import types
 
 
 class WorkedTest(chex.TestCase):
@@ -86,7 +86,7 @@ class FaultsTest(chex.TestCase):
     whole = advantages.grpo(rollout)
     for index in range(3):
       rows = np.flatnonzero(np.asarray(rollout.group) == index)
-      part = types.regroup(types.take_rows(rollout, rows))
+      part = rows_lib.regroup(rows_lib.take_rows(rollout, rows))
       np.testing.assert_allclose(advantages.grpo(part), whole[rows], rtol=1e-6)
 
   def test_fault_14_one_graded_row(self):
