@@ -3,7 +3,7 @@
 Shapes: P prompts, B rollout rows, L prompt positions, T response positions, S
 reward columns. A `Batch` is laid out in cells, D devices x M microbatches, each
 of n rows and p prompts. A rollout is a flat batch of rows; a group is an id on
-the row. Only the functions of rows.py touch the row axis.
+the row; only rows.py touches the row axis.
 """
 
 import dataclasses
@@ -99,7 +99,8 @@ class Rollout:
   extras: dict[str, Array] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self):
-      if not hasattr(rows, 'shape'):
+    rows = self.where
+    if not hasattr(rows, 'shape'):
       return  # a tree of something other than arrays (specs, axes)
     for name, leaf in row_leaves(self).items():
       for array in jax.tree.leaves(leaf):
@@ -166,8 +167,7 @@ class PolicyOutput:
     entropy: f32[n, T], in nats, at the same temperature.
     query_logp: f32[n, T, K] at `query_ids`, or None.
     top_logp, top_ids: f32/i32[n, T, K], the K most likely tokens, or None.
-    divergence: f32[n, T] to a named anchor over the full vocabulary, or None.
-    value: f32[n, T] of a value head, or None.
+    divergence, value: f32[n, T], to a named anchor; of a value head; or None.
     hidden: [n, T, d], the final hidden state that predicts each token.
   """
 
