@@ -133,10 +133,10 @@ def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
   terms = {}
   for name, cfg in c.losses.items():
     path = f'losses.{name}'
-    default = {'aggregate': c.aggregate} | dict(cfg)
+    own = f'{path}.aggregate' if 'aggregate' in cfg else 'aggregate'
     terms[name] = prepare.Term(
         loss=part('loss', f'{path}.term', cfg.term), mask=part('mask', f'{path}.mask', cfg.mask),
-        aggregate=part('aggregate', f'{path}.aggregate', default['aggregate']))
+        aggregate=part('aggregate', own, cfg.aggregate if 'aggregate' in cfg else c.aggregate))
   names = tables.part_names(c.losses) | tables.part_names(c.reward)
   several = c.batch.epochs * c.batch.minibatches > 1
   return prepare.Recipe(
