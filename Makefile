@@ -19,7 +19,7 @@ demo: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(BIN)/python -m ruff check .
-	$(BIN)/python -m pytest $(FLAGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=15 $(FLAGS)
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m experiments.bench $(FLAGS)
