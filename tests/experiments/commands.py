@@ -64,6 +64,10 @@ def _child(request):
     os.dup2(os.open(f'{request["folder"]}/{name}', os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
   if request['file_bytes']:
     import resource
+
+    import jax
+    # jax would keep a program that was cut short, and compile it anew in every test after this.
+    jax.config.update('jax_persistent_cache_min_compile_time_secs', 1e9)
     resource.setrlimit(resource.RLIMIT_FSIZE, (request['file_bytes'],) * 2)
   from experiments import run
   sys.argv = ['run.py', *request['args']]
