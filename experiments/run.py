@@ -25,9 +25,7 @@ flags.mark_flag_as_required('config')
 
 def main(argv):
   if os.environ.get('RLVR_NUM_PROCESSES', '1') != '1':
-    raise ValueError(
-        f'RLVR_NUM_PROCESSES is {os.environ["RLVR_NUM_PROCESSES"]}; experiments.run uses all '
-        'devices of one process.')
+    raise ValueError('RLVR_NUM_PROCESSES is set above 1; a run uses the devices of one process.')
   if len(argv) > 1:
     raise ValueError(f'Unexpected arguments {argv[1:]}; options look like --config.seed=1.')
   if not flags.FLAGS['verbosity'].present:

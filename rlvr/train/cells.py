@@ -169,6 +169,9 @@ def over_cells(
     branches = [lambda carry, m, span=span: at_span(span, carry, m) for span in layout.spans]
     return jax.lax.switch(index, branches, carry, m)
 
+  if layout.cells == 1:
+    # Without the loop, sums that start at 0 cost nothing; an empty cell has no weight.
+    return step(0, init)
   return jax.lax.fori_loop(0, jnp.max(used), step, init)
 
 
