@@ -14,6 +14,7 @@ the state twice on the device.
 import os
 import pathlib
 import shutil
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from rlvr.host import quiet_orbax
 from rlvr.host import run_dir
 
 _TEMPORARY = '*.orbax-checkpoint-tmp*'
+_SETTLE_TRIES = 100  # of 0.1 s
 
 
 class Checkpointer:
@@ -84,7 +86,7 @@ class Checkpointer:
             config=ocp.args.JsonSave(self._fingerprint)))
         self._manager.wait_until_finished()
     except (OSError, ValueError) as error:  # TensorStore raises ValueError for a full disk.
-      self._remove_temporary()
+      self._remove_failed()
       reason = str(error).splitlines()[0][:300]
       raise OSError(
           f'Checkpoint {step} cannot be written to {self._directory}: {reason}') from error
@@ -166,6 +168,16 @@ class Checkpointer:
     if jax.process_index() == 0:
       for path in self._directory.glob(_TEMPORARY):
         shutil.rmtree(path, ignore_errors=True)
+
+  def _remove_failed(self):
+    """Writes in flight when one failed go on for a moment, and make the folder anew."""
+    absent = 0
+    for _ in range(_SETTLE_TRIES):
+      absent = 0 if any(self._directory.glob(_TEMPORARY)) else absent + 1
+      if absent == 3:
+        return
+      self._remove_temporary()
+      time.sleep(0.1)
 
   def _existing(self, step):
     steps = self.all_steps()
