@@ -118,10 +118,10 @@ def step() -> None:
     def one():
       nonlocal state
       sampled = loop.sample_phase(run, state, pool, stream)
-      batches, _, _ = run.prepare(sampled.rollout, state)
+      batches, rollout, _ = run.prepare(sampled.rollout, state)
       for batch in batches:
         state, metrics = run.update(state, batch)
-      state = state.replace(step=state.step + 1)
+      state = run.finish(state, rollout, metrics)
       return metrics
 
     jax.block_until_ready(one())
@@ -178,10 +178,11 @@ def made_batch(terms, layout, vocab, num, width, span, copies):
 
 
 def memory() -> None:
-  """Temporaries of the compiled update at the demo's sizes and at longer rows."""
+  """Temporaries of the compiled update, one group a cell, at the demo's length and at longer rows."""
   c = bench_config()
-  for rows, tokens in ((64, 32), (64, 512)):
-    c.rollout.max_tokens, c.model.remat = tokens, 'full'
+  c.model.remat, c.batch.cell_rows = 'full', c.rollout.responses
+  for rows, tokens in ((64, 32), (64, 512), (64, 1024)):
+    c.rollout.max_tokens = tokens
     run, model = build.build(c, None)
     temp = build.update_memory(run, c, c.rollout.prompt_buckets[0])
     grads = 4 * sum(x.size for x in jax.tree.leaves(run.abstract.params))

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import ml_collections
 
 from experiments import checks
+from experiments import sampling
 from experiments import tables
 from experiments import warm_start
 from rlvr import losses
+from rlvr import memory
 from rlvr import spec
 from rlvr import types
 from rlvr.host import compiles
@@ -19,10 +21,8 @@ from rlvr.host import load_weights
 from rlvr.host import loop
 from rlvr.host import rollouts
 from rlvr.host import tokenizer as tokenizer_lib
-from rlvr.policy import heads
 from rlvr.policy import tiny
 from rlvr.policy import transformer
-from rlvr.samplers import decode
 from rlvr.train import cells
 from rlvr.train import parallel
 from rlvr.train import prepare
@@ -72,10 +72,13 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
     knobs = {f'coef_{name}': jnp.float32(c.losses[name].coef) for name in recipe.terms}
     # Copies: an anchor that is the params themselves could not be donated.
     anchors = {'ref': jax.tree.map(jnp.copy, params)} if recipe.score_ref else {}
-    return types.TrainState(
+    state = types.TrainState(
         step=jnp.zeros((), jnp.int32), params=params, opt_state=optimizer.init(params),
         anchors=anchors, method={}, knobs=knobs,
         key=jax.random.key(c.seed))
+    for part in recipe.memories:
+      state = part.init(state, len(env.train))
+    return state
 
   abstract = jax.eval_shape(lambda: state_of(random_or_loaded()))
   check_parts(c, recipe, policy, layout, abstract)
@@ -88,10 +91,11 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
 
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
-      sample=Sampler(c, policy, model.tokenizer.stop_ids, counter),
+      sample=sampling.Sampler(c, policy, model.tokenizer.stop_ids, counter),
       prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
-      update=_parallel_update(c, step, abstract), init=_placed(c, init, abstract),
-      abstract=abstract, compiles=counter, fingerprint=fingerprint(c))
+      update=_parallel_update(c, step, abstract),
+      finish=jax.jit(memory.make_finish(recipe.memories), donate_argnums=0),
+      init=_placed(c, init, abstract), abstract=abstract, compiles=counter, fingerprint=fingerprint(c))
   return run, model
 
 
@@ -99,7 +103,7 @@ def make_policy(c: ml_collections.ConfigDict, model: Model) -> types.Policy:
   """The policy's functions as the config wants them."""
   return transformer.make_policy(
       model.config, compute_dtype=jnp.dtype(c.model.compute_dtype), remat=c.model.remat,
-      head_chunk=c.model.head_chunk, truncation=_truncation(c))
+      head_chunk=c.model.head_chunk, truncation=sampling.truncation(c))
 
 
 def resolve_optimizer(c: ml_collections.ConfigDict):
@@ -109,7 +113,7 @@ def resolve_optimizer(c: ml_collections.ConfigDict):
 
 def check_parts(c, recipe, policy, layout, state) -> None:
   """Traces the parts on shapes: an option out of range is found before anything is written."""
-  rollout = abstract_rollout(c, c.rollout.prompt_buckets[0])
+  rollout = sampling.abstract_rollout(c, c.rollout.prompt_buckets[0])
   batch = jax.eval_shape(prepare.make_prepare(recipe, policy, layout), rollout, state)[0][0]
   cell = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype),
                       batch.replace(used=None))
@@ -120,7 +124,7 @@ def check_parts(c, recipe, policy, layout, state) -> None:
 
 def update_memory(run: loop.Run, c: ml_collections.ConfigDict, width: int) -> int:
   """Bytes of temporaries of the compiled update at one prompt width."""
-  batch = jax.eval_shape(run.prepare, abstract_rollout(c, width), run.abstract)[0][0]
+  batch = jax.eval_shape(run.prepare, sampling.abstract_rollout(c, width), run.abstract)[0][0]
   return run.update.lower(run.abstract, batch).compile().memory_analysis().temp_size_in_bytes
 
 
@@ -146,7 +150,8 @@ def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
           cfg.term.name in losses.ADVANTAGE_ONLY for cfg in c.losses.values()),
       score_old=several or c.correction.name != 'none' or c.score_old == 'always',
       score_ref=bool(names & set(_READS_REF)), score_first=c.score_first,
-      minibatches=c.batch.minibatches)
+      minibatches=c.batch.minibatches,
+      memories=tuple(part('memory', f'memory.{name}', c.memory[name])() for name in c.memory))
 
 
 def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
@@ -158,56 +163,6 @@ def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
       devices=num_devices, cells=-(-num_groups // (per_cell * num_devices)),
       rows=per_cell * c.rollout.responses, prompts=per_cell,
       spans=cells.spans(c.rollout.max_tokens))
-
-
-class Sampler:
-  """(params, prompts, key, version, greedy) -> (Rollout, Stats), once a device."""
-
-  def __init__(self, c: ml_collections.ConfigDict, policy: types.Policy, stop_ids, counter):
-    self._c = c.rollout
-    self._num_devices = len(jax.devices())
-    sample = counter.wrap(lambda params, rollout, key, version: decode.sample(
-        params, rollout, key, {}, policy=policy, slots=c.rollout.slots, stop_ids=stop_ids,
-        version=version, slots_per_prompt=c.rollout.slots_per_prompt, truncation=_truncation(c)))
-    self._one = jax.jit(sample)
-    self._each = parallel.on_devices(sample)
-
-  def __call__(self, params, prompts, key, version, greedy):
-    num_prompts, num_responses = prompts.id.shape[0], self._c.responses
-    counts = jnp.full(num_prompts, num_responses)
-    rollout, _ = decode.grow(decode.begin(
-        prompts, num_prompts * num_responses, self._c.max_tokens,
-        temperature=self._c.temperature), counts)
-    if greedy:  # the first response of each prompt
-      first = jnp.arange(rollout.where.shape[0]) % num_responses == 0
-      rollout = rollout.replace(temperature=jnp.where(first, 0.0, rollout.temperature))
-    if self._num_devices == 1:
-      return self._one(params, rollout, key, version)
-    split = parallel.split_rows(rollout, self._num_devices)
-    keys = parallel.device_keys(key, self._num_devices)
-    rollout, stats = self._each(params, split, keys, version)
-    return parallel.join_rows(rollout), stats
-
-
-def abstract_rollout(c: ml_collections.ConfigDict, width: int) -> types.Rollout:
-  """The shapes of a graded rollout whose prompts have `width` positions."""
-  num_prompts, num_rows = c.rollout.prompts, c.rollout.prompts * c.rollout.responses
-  row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
-  tokens = c.rollout.max_tokens
-  prompts = types.Prompts(
-      tokens=jax.ShapeDtypeStruct((num_prompts, width), jnp.int32),
-      length=jax.ShapeDtypeStruct((num_prompts,), jnp.int32),
-      id=jax.ShapeDtypeStruct((num_prompts,), jnp.int32))
-  return types.Rollout(
-      prompts=prompts, prompt=row(jnp.int32), group=row(jnp.int32), where=row(bool),
-      tokens=row(jnp.int32, tokens), valid=row(bool, tokens), mask=row(jnp.float32, tokens),
-      rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
-      source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
-      columns=row(jnp.float32, 1), column_where=row(bool, 1), graded=row(bool))
-
-
-def _truncation(c):
-  return heads.Truncation(c.rollout.top_k, c.rollout.top_p, c.rollout.min_p)
 
 
 def _mesh(c):

@@ -8,6 +8,7 @@ from rlvr import corrections
 from rlvr import envs
 from rlvr import losses
 from rlvr import masks
+from rlvr import memory
 from rlvr import optimizer
 from rlvr import rewards
 from rlvr import selection
@@ -24,6 +25,7 @@ TABLES = {
     'estimator': losses.KL_ESTIMATORS,
     'loss': losses.LOSSES,
     'mask': masks.MASKS,
+    'memory': memory.MEMORIES,
     'optimizer': optimizer.OPTIMIZERS,
     'ratio': losses.RATIOS,
     'reward': rewards.REWARDS,
@@ -67,8 +69,8 @@ def parse(arg: str | None) -> dict[str, str]:
 def choose(config: ml_collections.ConfigDict, arg: str | None) -> ml_collections.ConfigDict:
   """Replaces parts by name: 'advantage=rloo,losses.pg.term.clip=no_clip'.
 
-  'losses.NAME=PART' adds a loss term, or replaces one. The new part
-  comes with its own defaults; numbers are then changed by flags.
+  'losses.NAME=PART' adds a loss term, 'memory.NAME=PART' a memory, or replaces one. The new
+  part comes with its own defaults; numbers are then changed by flags.
 
   Raises:
     ValueError: a slot that the config does not have, or an unknown part.
@@ -77,6 +79,9 @@ def choose(config: ml_collections.ConfigDict, arg: str | None) -> ml_collections
     path = f'config.{slot}'
     *outer, last = slot.split('.')
     if slot == 'size':
+      continue
+    if outer == ['memory']:
+      config.memory[last] = spec.spec(spec.lookup(memory.MEMORIES, name, path))
       continue
     if outer == ['losses']:
       config.losses[last] = term(spec.spec(spec.lookup(losses.LOSSES, name, path)))

@@ -70,6 +70,7 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.aggregate = spec.spec(aggregate.token_mean)
   c.losses = ml_collections.ConfigDict()
   c.losses.pg = tables.term(spec.spec(losses.surrogate))
+  c.memory = ml_collections.ConfigDict()  # what the method remembers between steps, by name
   c.score_first = False  # score all rows before rewards, for parts that read scores
   c.score_old = 'auto'  # auto, always: score the behaviour policy with the trainer
 

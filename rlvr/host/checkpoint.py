@@ -26,8 +26,6 @@ from rlvr.host import quiet_orbax
 from rlvr.host import run_dir
 
 _TEMPORARY = '*.orbax-checkpoint-tmp*'
-_SETTLE_TRIES = 100  # of 0.1 s
-
 
 class Checkpointer:
   """Saves and restores a run's checkpoints.
@@ -152,10 +150,10 @@ class Checkpointer:
     """Releases Orbax's threads; the object may be used again."""
     if self._manager is not None:
       self._manager.close()
-      self._manager = None
+    self._manager = None
 
   def _open_for_writing(self):
-    """The manager is made by the first save: a reader must not tidy a writer's folder."""
+    """Makes the manager: a reader must not tidy a writer's folder."""
     if self._manager is None:
       self._directory.mkdir(parents=True, exist_ok=True)
       self._remove_temporary()
@@ -172,10 +170,10 @@ class Checkpointer:
   def _remove_failed(self):
     """Writes in flight when one failed go on for a moment, and make the folder anew."""
     absent = 0
-    for _ in range(_SETTLE_TRIES):
+    for _ in range(100):
       absent = 0 if any(self._directory.glob(_TEMPORARY)) else absent + 1
       if absent == 3:
-        return
+        break
       self._remove_temporary()
       time.sleep(0.1)
 

@@ -40,6 +40,7 @@ class Run(NamedTuple):
     sample: (params, prompts, key, version, greedy bool) -> (Rollout, Stats).
     prepare: (rollout, state) -> (batches, rollout, metrics).
     update: (state, batch) -> (state, metrics); donates the state.
+    finish: (state, rollout, metrics) -> the state of the next step; donates the state.
     init: () -> TrainState of step 0.
     abstract: its shapes.
     compiles: counts the programs compiled so far.
@@ -54,6 +55,7 @@ class Run(NamedTuple):
   sample: Callable[..., Any]
   prepare: Callable[..., Any]
   update: Callable[..., Any]
+  finish: Callable[..., Any]
   init: Callable[[], types.TrainState]
   abstract: types.TrainState
   compiles: compiles.Counter
@@ -96,7 +98,7 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
         for batch in batches:
           state, metrics = run.update(state, batch)
           measured.append(metrics)
-      state = state.replace(step=state.step + 1)
+      state = run.finish(state, rollout, measured[-1])
       if step == start + 1:
         log.peak_temp_bytes = temp_bytes(run.update, state, batches[0])
       log.step(step, sampled, rollout, prepared, measured, began)

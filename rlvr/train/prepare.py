@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from rlvr import groups
+from rlvr import memory as memory_lib
 from rlvr import stages
 from rlvr import types
 from rlvr.train import cells as cells_lib
@@ -42,6 +43,7 @@ class Recipe(NamedTuple):
     score_ref: score anchors['ref'].
     score_first: score all rows before the rewards, for parts that read scores.
     minibatches: optimiser steps that a batch is split into.
+    memories: what the method remembers between steps, read before anything else.
   """
 
   reward: stages.Reward
@@ -55,6 +57,7 @@ class Recipe(NamedTuple):
   score_ref: bool
   score_first: bool
   minibatches: int
+  memories: tuple[memory_lib.Memory, ...] = ()
 
 
 def make_prepare(
@@ -66,6 +69,9 @@ def make_prepare(
   """
 
   def prepare(rollout, state):
+    rollout = with_step(rollout, state.step)
+    for memory in recipe.memories:
+      rollout = memory.read(rollout, state)
     if recipe.score_first:
       rollout = _score_rows(rollout, recipe, policy, layout, state)
     rollout = rollout.replace(reward=recipe.reward(rollout))
@@ -91,6 +97,12 @@ def make_prepare(
     return tuple(batches), rollout, metrics
 
   return prepare
+
+
+def with_step(rollout: types.Rollout, step: Array) -> types.Rollout:
+  """The rollout with extras['step'] i32[B], for parts that follow a schedule."""
+  steps = jnp.full(rollout.where.shape, step, jnp.int32)
+  return rollout.replace(extras=rollout.extras | {'step': steps})
 
 
 def _minibatch(rollout, state, num):
@@ -145,10 +157,11 @@ def _lay_out(rollout, keep, weights, layout):
 def _score_cells(batch, recipe, policy, layout, state):
   """Old and reference log-probs where they are needed and missing, then the correction."""
   if recipe.score_old and batch.old_logp is None:
-    batch = batch.replace(old_logp=_logp(batch, policy, layout, state.params, state.knobs))
+    batch = batch.replace(
+        old_logp=_scores(batch, policy, layout, state.params, state.knobs)['logp'])
   if recipe.score_ref and batch.ref_logp is None:
     batch = batch.replace(
-        ref_logp=_logp(batch, policy, layout, state.anchors['ref'], state.knobs))
+        ref_logp=_scores(batch, policy, layout, state.anchors['ref'], state.knobs)['logp'])
   if batch.old_logp is not None:
     flat = lambda x: x.reshape(-1, x.shape[-1])
     correction = recipe.correction(
@@ -157,16 +170,25 @@ def _score_cells(batch, recipe, policy, layout, state):
   return batch
 
 
-def _logp(batch, policy, layout, params, knobs):
-  """f32[D, M, n, T]: log-probs of all cells in use under `params`, 0 off `valid`."""
+def _scores(batch, policy, layout, params, knobs, names=('logp',)):
+  """f32[D, M, n, T] by name: scores of all cells in use under `params`, 0 off `valid`."""
   params = policy.cast(params)
 
-  def visit(logp, m, cells):
-    scores = jax.vmap(lambda cell: policy.score(params, cell, knobs).logp)(cells)
-    scores = jnp.where(cells.valid, scores, 0.0)
-    return jax.lax.dynamic_update_slice(logp, scores[:, None], (0, m, 0, 0))
+  def score(cell):
+    out = policy.score(params, cell, knobs)
+    return {name: getattr(out, name) for name in names if getattr(out, name) is not None}
 
-  return cells_lib.over_cells(batch, layout, visit, jnp.zeros(batch.tokens.shape, jnp.float32))
+  def visit(scores, m, cells):
+    new = jax.vmap(score)(cells)
+    def put(old, value):
+      return jax.lax.dynamic_update_slice(
+          old, jnp.where(cells.valid, value, 0.0)[:, None], (0, m, 0, 0))
+    return jax.tree.map(put, scores, new)
+
+  first = jax.tree.map(lambda x: x[0, 0], batch.replace(used=None))
+  blank = {name: jnp.zeros(batch.tokens.shape, jnp.float32)
+           for name in jax.eval_shape(score, first)}
+  return cells_lib.over_cells(batch, layout, visit, blank)
 
 
 def _score_rows(rollout, recipe, policy, layout, state):
@@ -175,12 +197,14 @@ def _score_rows(rollout, recipe, policy, layout, state):
   unknown = rollout.replace(advantages=blank, reward=blank[:, 0])
   batch, table = _lay_out(unknown, rollout.where, {}, layout)
 
-  def rows(params):
-    logp = _logp(batch, policy, layout, params, state.knobs)
-    return blank.at[table.reshape(-1)].set(logp.reshape(-1, logp.shape[-1]), mode='drop')
-  changes = {'old_logp': rows(state.params)}
+  def rows(params, names):
+    scores = _scores(batch, policy, layout, params, state.knobs, names)
+    return {name: blank.at[table.reshape(-1)].set(x.reshape(-1, x.shape[-1]), mode='drop')
+            for name, x in scores.items()}
+  scores = rows(state.params, ('logp', 'entropy', 'value'))
+  changes = {'old_logp': scores.pop('logp'), **scores}
   if recipe.score_ref:
-    changes['ref_logp'] = rows(state.anchors['ref'])
+    changes['ref_logp'] = rows(state.anchors['ref'], ('logp',))['logp']
   return rollout.replace(**changes)
 
 

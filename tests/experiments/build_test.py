@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import build
+from experiments import sampling
 from experiments import tables
 from experiments.configs import base
 from rlvr import losses
@@ -152,7 +153,7 @@ class TestBuild:
 
 def _random_rollout(c):
   """A graded rollout of the run's shapes, right and wrong in turn."""
-  shapes = build.abstract_rollout(c, c.rollout.prompt_buckets[0])
+  shapes = sampling.abstract_rollout(c, c.rollout.prompt_buckets[0])
   rollout = testing.make_rollout(
       [[1, 0]] * c.rollout.prompts, lengths=[c.rollout.max_tokens] * shapes.where.shape[0],
       prompts=[[1, 2]] * c.rollout.prompts)
@@ -167,7 +168,7 @@ class TestAbstractRollout:
 
   def test_is_what_a_round_gives(self):
     c = config(rollout__prompts=2, rollout__responses=2)
-    given, said = _random_rollout(c), build.abstract_rollout(c, 8)
+    given, said = _random_rollout(c), sampling.abstract_rollout(c, 8)
     assert jax.tree.map(lambda x: (x.shape, x.dtype), given) == jax.tree.map(
         lambda x: (x.shape, x.dtype), said)
     assert isinstance(said, types.Rollout)

@@ -1,0 +1,61 @@
+"""The sampler of a run: the config's numbers bound, once a device."""
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from rlvr import types
+from rlvr.policy import heads
+from rlvr.samplers import decode
+from rlvr.train import parallel
+
+
+class Sampler:
+  """(params, prompts, key, version, greedy) -> (Rollout, Stats), once a device."""
+
+  def __init__(self, c: ml_collections.ConfigDict, policy: types.Policy, stop_ids, counter):
+    self._c = c.rollout
+    self._num_devices = len(jax.devices())
+    sample = counter.wrap(lambda params, rollout, key, version: decode.sample(
+        params, rollout, key, {}, policy=policy, slots=c.rollout.slots, stop_ids=stop_ids,
+        version=version, slots_per_prompt=c.rollout.slots_per_prompt, truncation=truncation(c)))
+    self._one = jax.jit(sample)
+    self._each = parallel.on_devices(sample)
+
+  def __call__(self, params, prompts, key, version, greedy):
+    num_prompts, num_responses = prompts.id.shape[0], self._c.responses
+    counts = jnp.full(num_prompts, num_responses)
+    rollout, _ = decode.grow(decode.begin(
+        prompts, num_prompts * num_responses, self._c.max_tokens,
+        temperature=self._c.temperature), counts)
+    if greedy:  # the first response of each prompt
+      first = jnp.arange(rollout.where.shape[0]) % num_responses == 0
+      rollout = rollout.replace(temperature=jnp.where(first, 0.0, rollout.temperature))
+    if self._num_devices == 1:
+      return self._one(params, rollout, key, version)
+    split = parallel.split_rows(rollout, self._num_devices)
+    keys = parallel.device_keys(key, self._num_devices)
+    rollout, stats = self._each(params, split, keys, version)
+    return parallel.join_rows(rollout), stats
+
+
+def abstract_rollout(c: ml_collections.ConfigDict, width: int) -> types.Rollout:
+  """The shapes of a graded rollout whose prompts have `width` positions."""
+  num_prompts, num_rows = c.rollout.prompts, c.rollout.prompts * c.rollout.responses
+  row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
+  tokens = c.rollout.max_tokens
+  prompts = types.Prompts(
+      tokens=jax.ShapeDtypeStruct((num_prompts, width), jnp.int32),
+      length=jax.ShapeDtypeStruct((num_prompts,), jnp.int32),
+      id=jax.ShapeDtypeStruct((num_prompts,), jnp.int32))
+  return types.Rollout(
+      prompts=prompts, prompt=row(jnp.int32), group=row(jnp.int32), where=row(bool),
+      tokens=row(jnp.int32, tokens), valid=row(bool, tokens), mask=row(jnp.float32, tokens),
+      rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
+      source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
+      columns=row(jnp.float32, 1), column_where=row(bool, 1), graded=row(bool))
+
+
+def truncation(c: ml_collections.ConfigDict) -> heads.Truncation:
+  """The support rule that sampler and scorer share."""
+  return heads.Truncation(c.rollout.top_k, c.rollout.top_p, c.rollout.min_p)
