@@ -178,7 +178,7 @@ def made_batch(terms, layout, vocab, num, width, span, copies):
 
 
 def memory() -> None:
-  """Temporaries of the compiled update, one group a cell, at the demo's length and at longer rows."""
+  """Temporaries of the compiled update, one group a cell, at short and at long rows."""
   c = bench_config()
   c.model.remat, c.batch.cell_rows = 'full', c.rollout.responses
   for rows, tokens in ((64, 32), (64, 512), (64, 1024)):

@@ -95,7 +95,8 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
       prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
       update=_parallel_update(c, step, abstract),
       finish=jax.jit(memory.make_finish(recipe.memories), donate_argnums=0),
-      init=_placed(c, init, abstract), abstract=abstract, compiles=counter, fingerprint=fingerprint(c))
+      init=_placed(c, init, abstract), abstract=abstract, compiles=counter,
+      fingerprint=fingerprint(c))
   return run, model
 
 
