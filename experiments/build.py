@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import types as types_lib
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import ml_collections
 
 from experiments import checks
 from experiments import sampling
+from experiments import stores
 from experiments import tables
 from experiments import warm_start
 from rlvr import losses
@@ -21,14 +23,17 @@ from rlvr.host import load_weights
 from rlvr.host import loop
 from rlvr.host import rollouts
 from rlvr.host import tokenizer as tokenizer_lib
+from rlvr.host import verify_pool
 from rlvr.policy import tiny
 from rlvr.policy import transformer
+from rlvr.replay import compose
 from rlvr.train import cells
 from rlvr.train import parallel
 from rlvr.train import prepare
 from rlvr.train import update
 
-_READS_REF = ('kl_loss', 'kl_in_reward')
+_READS_REF = ('kl_loss', 'kl_in_reward', 'kl_convex', 'reinforce_pp')
+_READS_LAST = ('kl_convex',)
 _CHECKED_PROMPTS = 2000  # prompts whose length is checked before the run starts
 
 
@@ -68,36 +73,48 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
 
   random_or_loaded = lambda: model.params(jax.random.fold_in(jax.random.key(c.seed), 0))
 
-  def state_of(params):
+  def state_of(params, memories):
     knobs = {f'coef_{name}': jnp.float32(c.losses[name].coef) for name in recipe.terms}
+    knobs |= {'epochs': jnp.float32(c.batch.epochs),
+              compose.SHARE: jnp.float32(c.batch.replay_share)}
     # Copies: an anchor that is the params themselves could not be donated.
     anchors = {'ref': jax.tree.map(jnp.copy, params)} if recipe.score_ref else {}
     state = types.TrainState(
         step=jnp.zeros((), jnp.int32), params=params, opt_state=optimizer.init(params),
         anchors=anchors, method={}, knobs=knobs,
         key=jax.random.key(c.seed))
-    for part in recipe.memories:
+    for part in memories:
       state = part.init(state, len(env.train))
     return state
 
-  abstract = jax.eval_shape(lambda: state_of(random_or_loaded()))
-  check_parts(c, recipe, policy, layout, abstract)
+  abstract = jax.eval_shape(lambda: state_of(random_or_loaded(), recipe.memories))
+  names = verdict_names(env)
+  memories = (*stores.memories(c, recipe, policy, layout, abstract, *names), *recipe.memories)
+  abstract = jax.eval_shape(lambda: state_of(random_or_loaded(), memories))
+  check_parts(c, recipe, policy, layout, abstract, *names)
 
   def init():
     params = random_or_loaded()
     if c.model.warm_start_steps:
       params = warm_start.warm_start(c, params, policy, model.tokenizer, env)
-    return state_of(params)
+    return state_of(params, memories)
 
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
       sample=sampling.Sampler(c, policy, model.tokenizer.stop_ids, counter),
       prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
       update=_parallel_update(c, step, abstract),
-      finish=jax.jit(memory.make_finish(recipe.memories), donate_argnums=0),
+      finish=jax.jit(memory.make_finish(memories), donate_argnums=0),
+      num_fresh=stores.num_fresh(c, recipe),
       init=_placed(c, init, abstract), abstract=abstract, compiles=counter,
-      fingerprint=fingerprint(c))
+      fingerprint=fingerprint(c), columns=names[0], offsets=names[1])
   return run, model
+
+
+def verdict_names(env) -> tuple[tuple[str, ...], tuple[str, ...]]:
+  """Columns and offsets that the environment's verifier names, asked in this process."""
+  here = types_lib.SimpleNamespace(grade=functools.partial(verify_pool.grade_here, env.verifier))
+  return rollouts.column_names(here, env.train[0]), rollouts.offset_names(here, env.train[0])
 
 
 def make_policy(c: ml_collections.ConfigDict, model: Model) -> types.Policy:
@@ -112,20 +129,22 @@ def resolve_optimizer(c: ml_collections.ConfigDict):
   return spec.resolve(tables.TABLES, c.optimizer, 'config.optimizer', 'optimizer')()
 
 
-def check_parts(c, recipe, policy, layout, state) -> None:
+def check_parts(c, recipe, policy, layout, state, columns=(), offsets=()) -> None:
   """Traces the parts on shapes: an option out of range is found before anything is written."""
-  rollout = sampling.abstract_rollout(c, c.rollout.prompt_buckets[0])
+  rollout = sampling.abstract_rollout(c, c.rollout.prompt_buckets[0], columns, offsets)
   batch = jax.eval_shape(prepare.make_prepare(recipe, policy, layout), rollout, state)[0][0]
   cell = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[2:], x.dtype),
                       batch.replace(used=None))
-  out = types.PolicyOutput(logp=cell.mask, entropy=cell.mask)
-  for term in recipe.terms.values():
-    jax.eval_shape(term.loss, out, cell, state.knobs)
+  out = jax.eval_shape(policy.score, state.params, cell, state.knobs)
+  for name, term in recipe.terms.items():
+    own = cell.replace(weights={name: cell.weights[name]})
+    jax.eval_shape(term.loss, out, own, state.knobs)
 
 
 def update_memory(run: loop.Run, c: ml_collections.ConfigDict, width: int) -> int:
   """Bytes of temporaries of the compiled update at one prompt width."""
-  batch = jax.eval_shape(run.prepare, sampling.abstract_rollout(c, width), run.abstract)[0][0]
+  rollout = sampling.abstract_rollout(c, width, run.columns, run.offsets)
+  batch = jax.eval_shape(run.prepare, rollout, run.abstract)[0][0]
   return run.update.lower(run.abstract, batch).compile().memory_analysis().temp_size_in_bytes
 
 
@@ -142,7 +161,8 @@ def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
     terms[name] = prepare.Term(
         loss=part('loss', f'{path}.term', cfg.term), mask=part('mask', f'{path}.mask', cfg.mask),
         aggregate=part('aggregate', own, cfg.aggregate if 'aggregate' in cfg else c.aggregate))
-  names = tables.part_names(c.losses) | tables.part_names(c.reward)
+  names = tables.part_names(c.losses) | tables.part_names(c.reward) | tables.part_names(
+      c.advantage)
   several = c.batch.epochs * c.batch.minibatches > 1
   return prepare.Recipe(
       reward=part('reward'), advantage=part('advantage'), transforms=(part('transform'),),
@@ -150,9 +170,11 @@ def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
       advantage_only=all(
           cfg.term.name in losses.ADVANTAGE_ONLY for cfg in c.losses.values()),
       score_old=several or c.correction.name != 'none' or c.score_old == 'always',
-      score_ref=bool(names & set(_READS_REF)), score_first=c.score_first,
-      minibatches=c.batch.minibatches,
-      memories=tuple(part('memory', f'memory.{name}', c.memory[name])() for name in c.memory))
+      score_ref=bool(names & set(_READS_REF)), score_last=bool(names & set(_READS_LAST)),
+      score_first=c.score_first, minibatches=c.batch.minibatches,
+      memories=tuple(part('memory', f'memory.{name}', c.memory[name])() for name in c.memory),
+      replay=part('replay')(),
+      compensation=stores.compensation(c, part('replay', 'compensation', c.compensation)()))
 
 
 def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
@@ -160,9 +182,12 @@ def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
   num_devices, n = len(jax.devices()), c.batch.cell_rows
   per_cell = n // c.rollout.responses  # whole groups
   num_groups = c.rollout.prompts  # any minibatch may be as large as the batch on a device
+  rows = per_cell * c.rollout.responses
+  # Rows of a compensation stand alone, each with its prompt; one program serves both batches.
+  alone = c.compensation.name != 'no_store'
   return cells.Layout(
       devices=num_devices, cells=-(-num_groups // (per_cell * num_devices)),
-      rows=per_cell * c.rollout.responses, prompts=per_cell,
+      rows=rows, prompts=rows if alone else per_cell,
       spans=cells.spans(c.rollout.max_tokens))
 
 
@@ -196,6 +221,6 @@ def _first(tasks, most):
 
 def fingerprint(c: ml_collections.ConfigDict) -> dict[str, Any]:
   """The fields that fix the state's tree and what its numbers mean."""
-  names = ('seed', 'model', 'env', 'optimizer', 'losses')
+  names = ('seed', 'model', 'env', 'optimizer', 'losses', 'memory', 'replay', 'compensation')
   return {name: c[name].to_dict() if isinstance(c[name], ml_collections.ConfigDict) else c[name]
           for name in names}

@@ -1,5 +1,7 @@
 """The sampler of a run: the config's numbers bound, once a device."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import ml_collections
@@ -11,7 +13,10 @@ from rlvr.train import parallel
 
 
 class Sampler:
-  """(params, prompts, key, version, greedy) -> (Rollout, Stats), once a device."""
+  """(params, prompts, key, version, greedy, counts) -> (Rollout, Stats), once a device.
+
+  counts: i32[P], responses of each prompt; None is rollout.responses for all.
+  """
 
   def __init__(self, c: ml_collections.ConfigDict, policy: types.Policy, stop_ids, counter):
     self._c = c.rollout
@@ -22,9 +27,9 @@ class Sampler:
     self._one = jax.jit(sample)
     self._each = parallel.on_devices(sample)
 
-  def __call__(self, params, prompts, key, version, greedy):
+  def __call__(self, params, prompts, key, version, greedy, counts=None):
     num_prompts, num_responses = prompts.id.shape[0], self._c.responses
-    counts = jnp.full(num_prompts, num_responses)
+    counts = jnp.full(num_prompts, num_responses) if counts is None else jnp.asarray(counts)
     rollout, _ = decode.grow(decode.begin(
         prompts, num_prompts * num_responses, self._c.max_tokens,
         temperature=self._c.temperature), counts)
@@ -39,8 +44,14 @@ class Sampler:
     return parallel.join_rows(rollout), stats
 
 
-def abstract_rollout(c: ml_collections.ConfigDict, width: int) -> types.Rollout:
-  """The shapes of a graded rollout whose prompts have `width` positions."""
+def abstract_rollout(
+    c: ml_collections.ConfigDict, width: int, columns: Sequence[str] = (),
+    offsets: Sequence[str] = (),
+) -> types.Rollout:
+  """The shapes of a graded rollout whose prompts have `width` positions.
+
+  columns, offsets: what the verifier names (rollouts.column_names, offset_names).
+  """
   num_prompts, num_rows = c.rollout.prompts, c.rollout.prompts * c.rollout.responses
   row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
   tokens = c.rollout.max_tokens
@@ -53,7 +64,8 @@ def abstract_rollout(c: ml_collections.ConfigDict, width: int) -> types.Rollout:
       tokens=row(jnp.int32, tokens), valid=row(bool, tokens), mask=row(jnp.float32, tokens),
       rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
       source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
-      columns=row(jnp.float32, 1), column_where=row(bool, 1), graded=row(bool))
+      columns=row(jnp.float32, 1 + len(columns)), column_where=row(bool, 1 + len(columns)),
+      graded=row(bool), extras={name: row(jnp.int32) for name in offsets})
 
 
 def truncation(c: ml_collections.ConfigDict) -> heads.Truncation:

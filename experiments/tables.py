@@ -8,8 +8,9 @@ from rlvr import corrections
 from rlvr import envs
 from rlvr import losses
 from rlvr import masks
-from rlvr import memory
+from rlvr import memories
 from rlvr import optimizer
+from rlvr import replay
 from rlvr import rewards
 from rlvr import selection
 from rlvr import spec
@@ -23,11 +24,13 @@ TABLES = {
     'correction': corrections.CORRECTIONS,
     'env': envs.ENVS,
     'estimator': losses.KL_ESTIMATORS,
+    'judge': verifiers.JUDGES,
     'loss': losses.LOSSES,
     'mask': masks.MASKS,
-    'memory': memory.MEMORIES,
+    'memory': memories.MEMORIES,
     'optimizer': optimizer.OPTIMIZERS,
     'ratio': losses.RATIOS,
+    'replay': replay.REPLAY,
     'reward': rewards.REWARDS,
     'selection': selection.SELECTION,
     'transform': transforms.TRANSFORMS,
@@ -81,7 +84,7 @@ def choose(config: ml_collections.ConfigDict, arg: str | None) -> ml_collections
     if slot == 'size':
       continue
     if outer == ['memory']:
-      config.memory[last] = spec.spec(spec.lookup(memory.MEMORIES, name, path))
+      config.memory[last] = spec.spec(spec.lookup(memories.MEMORIES, name, path))
       continue
     if outer == ['losses']:
       config.losses[last] = term(spec.spec(spec.lookup(losses.LOSSES, name, path)))

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import jax
 
-from rlvr import spec
 from rlvr import types
 
 Array = jax.Array
 
 
 class Memory(NamedTuple):
-  """Pure functions; a part of MEMORIES is a factory that returns one.
+  """Pure functions; a part of MEMORIES (memories.py) is a factory that returns one.
 
   Attributes:
     init: (state, num_prompts) -> state, with the memory's arrays added; no leaf
@@ -50,6 +49,3 @@ def unchanged(rollout: types.Rollout, state: types.TrainState) -> types.Rollout:
   """The `read` of a memory that only writes."""
   del state
   return rollout
-
-
-MEMORIES = spec.make_table()

@@ -67,3 +67,43 @@ def concat(first: types.Rollout, second: types.Rollout) -> types.Rollout:
   fields = {name: jax.tree.map(join, left[name], right[name]) for name in left}
   prompts = jax.tree.map(join, first.prompts, second.prompts)
   return first.replace(prompts=prompts, **fields)
+
+
+def conform(rollout: types.Rollout, like: types.Rollout) -> types.Rollout:
+  """`align`, and the optional fields and extras that `like` does not have are dropped."""
+  rollout = align(rollout, like)
+  drop = {name: None for name, leaf in types.row_leaves(like).items() if leaf is None}
+  return rollout.replace(
+      **drop, extras={key: rollout.extras[key] for key in like.extras}, teacher_prompts=None)
+
+
+def compact(rollout: types.Rollout, num_rows: int) -> types.Rollout:
+  """The first `num_rows` rows that hold a response, in order, then free ones; groups dense.
+
+  Raises:
+    ValueError: the rollout has fewer rows than that.
+  """
+  if num_rows > rollout.where.shape[0]:
+    raise ValueError(f'compact: num_rows={num_rows}, but there are {rollout.where.shape[0]}.')
+  order = jnp.argsort(~rollout.where, stable=True)[:num_rows]
+  return regroup(take_rows(rollout, order))
+
+
+def pad_prompts(rollout: types.Rollout, width: int) -> types.Rollout:
+  """Prompts right-padded to `width` positions. Raises: ValueError if they are wider."""
+  tokens = rollout.prompts.tokens
+  if tokens.shape[1] > width:
+    raise ValueError(f'pad_prompts: width={width}, but the prompts have {tokens.shape[1]}.')
+  tokens = jnp.pad(tokens, ((0, 0), (0, width - tokens.shape[1])))
+  return rollout.replace(prompts=rollout.prompts.replace(tokens=tokens))
+
+
+def own_prompts(rollout: types.Rollout) -> types.Rollout:
+  """As many prompts as rows, a row's at its own place; rows of one prompt read the first's.
+
+  So rows can be stored and taken without their batch, and a prompt is still
+  computed once for all its rows.
+  """
+  prompts = jax.tree.map(lambda x: x[rollout.prompt], rollout.prompts)
+  first = jnp.argmax(rollout.prompt[:, None] == rollout.prompt[None, :], axis=1)
+  return rollout.replace(prompts=prompts, prompt=first.astype(jnp.int32))

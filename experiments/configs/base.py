@@ -12,6 +12,7 @@ from rlvr import corrections
 from rlvr import envs
 from rlvr import losses
 from rlvr import optimizer
+from rlvr import replay
 from rlvr import rewards
 from rlvr import selection
 from rlvr import spec
@@ -71,6 +72,8 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.losses = ml_collections.ConfigDict()
   c.losses.pg = tables.term(spec.spec(losses.surrogate))
   c.memory = ml_collections.ConfigDict()  # what the method remembers between steps, by name
+  c.replay = spec.spec(replay.no_store)  # groups that are trained again, beside fresh ones
+  c.compensation = spec.spec(replay.no_store)  # rows left out by c.selection, trained later
   c.score_first = False  # score all rows before rewards, for parts that read scores
   c.score_old = 'auto'  # auto, always: score the behaviour policy with the trainer
 
@@ -78,6 +81,9 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.batch = ml_collections.ConfigDict()
   c.batch.epochs = 1  # passes over a batch
   c.batch.minibatches = 1  # optimiser steps a pass
+  c.batch.replay_share = 0.4  # of the prompts, where c.replay holds as many groups
+  c.batch.compensation_first = 1.0  # chance that due rows of c.compensation are trained, ...
+  c.batch.compensation_last = 0.0  # ... from the first step to the last, by a cosine
   c.batch.cell_rows = 16  # rows of a microbatch; at least G
   c.parallel = ml_collections.ConfigDict()
   c.parallel.kind = 'pmap'  # pmap: params on every device; mesh: split over fsdp

@@ -37,15 +37,18 @@ class Run(NamedTuple):
     config: the whole config, for its numbers.
     folder: the run folder.
     env, tokenizer: what is asked, and how text becomes tokens.
-    sample: (params, prompts, key, version, greedy bool) -> (Rollout, Stats).
+    sample: (params, prompts, key, version, greedy bool, counts i32[P] or None for
+      all alike) -> (Rollout, Stats).
     prepare: (rollout, state) -> (batches, rollout, metrics).
     update: (state, batch) -> (state, metrics); donates the state.
     finish: (state, rollout, metrics) -> the state of the next step; donates the state.
+    num_fresh: (state) -> prompts to sample in its step, the others being replayed.
     init: () -> TrainState of step 0.
     abstract: its shapes.
     compiles: counts the programs compiled so far.
     fingerprint: the config fields that a checkpoint must share.
-    columns: names of the verifier's parts of a reward, in order; `train` asks.
+    columns, offsets: names of the verifier's parts of a reward and of the places it
+      names in a text, in order; `train` asks.
   """
 
   config: Any
@@ -56,11 +59,13 @@ class Run(NamedTuple):
   prepare: Callable[..., Any]
   update: Callable[..., Any]
   finish: Callable[..., Any]
+  num_fresh: Callable[[types.TrainState], Any]
   init: Callable[[], types.TrainState]
   abstract: types.TrainState
   compiles: compiles.Counter
   fingerprint: dict[str, Any]
   columns: tuple[str, ...] = ()
+  offsets: tuple[str, ...] = ()
 
 
 def train(run: Run, *, resumed: bool) -> types.TrainState:
@@ -83,7 +88,8 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
   with (interrupt.Interrupt() as stop, pool,
         metrics_lib.Writer(run.folder, last_step=start if restored else -1,
                            tensorboard=c.log.tensorboard) as writer):
-    run = run._replace(columns=rollouts.column_names(pool, run.env.train[0]))
+    run = run._replace(columns=rollouts.column_names(pool, run.env.train[0]),
+                       offsets=rollouts.offset_names(pool, run.env.train[0]))
     log = Log(run, writer, progress)
     if not restored:
       log.evaluation(0, evaluation(run, state, pool))
@@ -94,7 +100,7 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
       began = time.monotonic()
       batches, rollout, prepared = run.prepare(sampled.rollout, state)
       measured = []
-      for _ in range(c.batch.epochs):
+      for _ in range(int(state.knobs['epochs'])):
         for batch in batches:
           state, metrics = run.update(state, batch)
           measured.append(metrics)
@@ -119,15 +125,19 @@ def sample_phase(run, state, pool, stream) -> rollouts.Sampled:
   """One batch of graded rollouts, in as many rounds as dynamic sampling needs."""
   c = run.config.rollout
   key = jax.random.fold_in(jax.random.fold_in(state.key, state.step), 0)
+  num_fresh = int(run.num_fresh(state))
 
   def one_round(tasks, number):
-    sample = functools.partial(_sample, run, state, jax.random.fold_in(key, number), False)
+    counts = np.where(np.arange(c.prompts) < len(tasks), c.responses, 0)
+    tasks = [*tasks, *tasks[:1] * (c.prompts - len(tasks))]  # shapes stay; these get no rows
+    sample = functools.partial(
+        _sample, run, state, jax.random.fold_in(key, number), False, counts=counts)
     return rollouts.sample_and_grade(
         tasks, sample=sample, tokenizer=run.tokenizer, pool=pool, buckets=c.prompt_buckets,
-        columns=run.columns)
+        columns=run.columns, offsets=run.offsets)
 
   draw = lambda num: [run.env.train[int(i)] for i in stream.take(num)]
-  return dynamic_sampling.rounds(draw, one_round, num_prompts=c.prompts, max_rounds=c.max_rounds)
+  return dynamic_sampling.rounds(draw, one_round, num_prompts=num_fresh, max_rounds=c.max_rounds)
 
 
 def evaluation(run, state, pool) -> dict[str, float]:
@@ -148,7 +158,7 @@ def evaluation(run, state, pool) -> dict[str, float]:
     sample = functools.partial(_sample, run, state, jax.random.fold_in(key, first), True)
     sampled = rollouts.sample_and_grade(
         [run.env.held_out[i] for i in ids], sample=sample, tokenizer=run.tokenizer, pool=pool,
-        buckets=c.rollout.prompt_buckets, columns=run.columns)
+        buckets=c.rollout.prompt_buckets, columns=run.columns, offsets=run.offsets)
     keep = min(c.rollout.prompts, num_prompts - first)
     shape = (c.rollout.prompts, c.rollout.responses)
     graded.append(np.asarray(sampled.rollout.graded).reshape(shape)[:keep])
@@ -164,8 +174,8 @@ def evaluation(run, state, pool) -> dict[str, float]:
   return {f'eval/{name}': value for name, value in summary.items()}
 
 
-def _sample(run, state, key, greedy, prompts):
-  return run.sample(state.params, prompts, key, state.step, greedy)
+def _sample(run, state, key, greedy, prompts, counts=None):
+  return run.sample(state.params, prompts, key, state.step, greedy, counts)
 
 
 class Log:

@@ -1,10 +1,15 @@
 """Selection: (rollout, advantages) -> f32[B], row weights at least 0."""
 
+from rlvr import spec
 from rlvr.selection import filters
+from rlvr.selection import rorecomp as rorecomp_lib
 
 keep_all = filters.keep_all
 graded_rows = filters.graded_rows
 mixed_groups = filters.mixed_groups
 overlong_filter = filters.overlong_filter
+live_groups = filters.live_groups
+drop_pivot = filters.drop_pivot
+rorecomp = rorecomp_lib.rorecomp
 
-SELECTION = filters.SELECTION
+SELECTION = spec.make_table(*filters.FILTERS, rorecomp)

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from rlvr import groups
-from rlvr import spec
+from rlvr import order
 from rlvr import types
 
 Array = jax.Array
@@ -72,4 +72,43 @@ def overlong_filter(rollout: types.Rollout, advantages: Array, *, base=keep_all)
   return jnp.where(rollout.stop != types.BUDGET, base(rollout, advantages), 0.0)
 
 
-SELECTION = spec.make_table(keep_all, graded_rows, mixed_groups, overlong_filter)
+def live_groups(rollout: types.Rollout, advantages: Array, *, base=keep_all) -> Array:
+  """base, and 0 on groups whose advantages are all 0: nothing in them can be learnt.
+
+  It reads the advantage, so it is right after shaping, several rewards or a
+  length penalty too, where groups of equal outcomes carry signal and groups of
+  unequal ones may not.
+
+  Args:
+    rollout: reads group, where, mask.
+    advantages: f32[B], or f32[B, T], read on the mask.
+    base: a part of SELECTION.
+
+  Returns:
+    f32[B]; rows of a kept group keep base's weight.
+  """
+  if advantages.ndim == 2:
+    advantages = jnp.max(jnp.abs(groups.zero_off(advantages, rollout.mask)), axis=-1)
+  size = groups.max(jnp.abs(advantages), rollout.group, rollout.where)
+  return jnp.where(size > 0, base(rollout, advantages), 0.0)
+
+
+def drop_pivot(rollout: types.Rollout, advantages: Array, *, base=keep_all) -> Array:
+  """base, and 0 on one row a group: the first whose reward is the group's lower median.
+
+  Args:
+    rollout: reads reward, group, graded, where.
+    advantages: passed to `base`; `advantages.mc_grpo` is 0 on the pivot.
+    base: a part of SELECTION.
+
+  Returns:
+    f32[B]; a group without graded members drops none, one of a single graded
+    member drops it.
+
+  Source: MC-GRPO (arXiv 2601.22582), see `advantages.mc_grpo`.
+  """
+  _, pivot = order.pivot(rollout.reward, rollout.group, types.graded(rollout))
+  return jnp.where(pivot, 0.0, base(rollout, advantages))
+
+
+FILTERS = (keep_all, graded_rows, mixed_groups, overlong_filter, live_groups, drop_pivot)

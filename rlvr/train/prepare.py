@@ -1,22 +1,25 @@
 """From what happened to what is trained: Rollout -> Batch, once a batch.
 
-In this order: rewards, advantage, transforms, selection, weights, pack into
-cells, score the old and reference policies, correction. Weights see all B rows,
-so no divisor depends on packing. Afterwards update only adds.
+In this order: rewards, advantage, transforms, selection, stored rows join,
+weights, pack into cells, score the old and reference policies, correction.
+Weights see all B rows, so no divisor depends on packing. Afterwards update only
+adds.
 """
 
 from collections.abc import Callable
-from typing import Any
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from rlvr import groups
 from rlvr import memory as memory_lib
+from rlvr import rows as rows_lib
 from rlvr import stages
 from rlvr import types
+from rlvr.replay import compose
+from rlvr.replay import stores
 from rlvr.train import cells as cells_lib
+from rlvr.train import readings
 
 Array = jax.Array
 
@@ -41,9 +44,12 @@ class Recipe(NamedTuple):
     score_old: score the behaviour policy with the trainer; else the first
       update's own frozen log-probs stand in (one update a batch, no correction).
     score_ref: score anchors['ref'].
+    score_last: score anchors['prev'] into extras['prev_logp'], after packing.
     score_first: score all rows before the rewards, for parts that read scores.
     minibatches: optimiser steps that a batch is split into.
     memories: what the method remembers between steps, read before anything else.
+    replay: a store whose groups are trained beside the fresh ones.
+    compensation: trains, as one more batch, rows that the selection left out.
   """
 
   reward: stages.Reward
@@ -58,6 +64,9 @@ class Recipe(NamedTuple):
   score_first: bool
   minibatches: int
   memories: tuple[memory_lib.Memory, ...] = ()
+  replay: stores.Replay | None = None
+  compensation: compose.Compensation | None = None
+  score_last: bool = False
 
 
 def make_prepare(
@@ -65,7 +74,8 @@ def make_prepare(
 ) -> Callable[..., tuple[tuple[types.Batch, ...], types.Rollout, dict[str, Array]]]:
   """prepare(rollout, state) -> (a Batch a minibatch, rollout, metrics f32[] by name).
 
-  The rollout returned has its rewards and advantages: what a store or a log keeps.
+  The rollout returned is the fresh one with its rewards and advantages: what a
+  store or a log keeps. With a compensation, its batch is the last one.
   """
 
   def prepare(rollout, state):
@@ -82,19 +92,18 @@ def make_prepare(
     if advantages.ndim == 1:
       advantages = jnp.broadcast_to(advantages[:, None], rollout.mask.shape)
     rollout = rollout.replace(advantages=advantages)
+    metrics = readings.rollout_metrics(rollout, state.step)
+    metrics['selected'] = readings.share(row_weight > 0, rollout.where)
+    rollout, parts, counts = _parts(rollout, row_weight, recipe, policy, layout, state)
 
-    batches, placed = [], 0
-    share = _minibatch(rollout, state, recipe.minibatches)
-    for i in range(recipe.minibatches):
+    batches, left_out = [], 0
+    for rows, weight in parts:
       batch, num_kept, num_placed = pack(
-          rollout, jnp.where(share == i, row_weight, 0.0), recipe.terms, recipe.advantage_only,
-          layout)
+          rows, weight, recipe.terms, recipe.advantage_only, layout)
       batches.append(_score_cells(batch, recipe, policy, layout, state))
-      placed += num_kept - num_placed
-    metrics = rollout_metrics(rollout, state.step)
-    metrics['pack_left_out'] = placed.astype(jnp.float32)
-    metrics['selected'] = _share(row_weight > 0, rollout.where)
-    return tuple(batches), rollout, metrics
+      left_out += num_kept - num_placed
+    metrics['pack_left_out'] = left_out.astype(jnp.float32)
+    return tuple(batches), rollout, metrics | counts
 
   return prepare
 
@@ -103,6 +112,26 @@ def with_step(rollout: types.Rollout, step: Array) -> types.Rollout:
   """The rollout with extras['step'] i32[B], for parts that follow a schedule."""
   steps = jnp.full(rollout.where.shape, step, jnp.int32)
   return rollout.replace(extras=rollout.extras | {'step': steps})
+
+
+def _parts(rollout, row_weight, recipe, policy, layout, state):
+  """What is trained: the rollout (stamped for a store), (rows, weights) a batch, counts."""
+  trained, counts = rollout, {}
+  if recipe.replay is not None or recipe.compensation is not None:
+    trained = rollout = compose.stamped(rollout, row_weight)
+  if recipe.replay is not None:
+    score = lambda rows: _score_rows(with_step(rows, state.step), recipe, policy, layout, state)
+    trained, counts = compose.join(rollout, state, recipe.replay, score)
+    row_weight = trained.extras['row_weight'] * trained.where
+  share = _minibatch(trained, state, recipe.minibatches)
+  parts = [(trained, jnp.where(share == i, row_weight, 0.0)) for i in range(recipe.minibatches)]
+  if recipe.compensation is not None:
+    rest, more = compose.compensate(rollout, state, recipe.compensation)
+    parts.append((with_step(rest, state.step), rest.where.astype(jnp.float32)))
+    counts |= more
+  # Stored prompts have one width; at that width one program serves all batches.
+  width = parts[-1][0].prompts.tokens.shape[1]
+  return rollout, [(rows_lib.pad_prompts(rows, width), w) for rows, w in parts], counts
 
 
 def _minibatch(rollout, state, num):
@@ -162,6 +191,9 @@ def _score_cells(batch, recipe, policy, layout, state):
   if recipe.score_ref and batch.ref_logp is None:
     batch = batch.replace(
         ref_logp=_scores(batch, policy, layout, state.anchors['ref'], state.knobs)['logp'])
+  if recipe.score_last:
+    last = _scores(batch, policy, layout, state.anchors['prev'], state.knobs)['logp']
+    batch = batch.replace(extras=batch.extras | {'prev_logp': last})
   if batch.old_logp is not None:
     flat = lambda x: x.reshape(-1, x.shape[-1])
     correction = recipe.correction(
@@ -206,37 +238,3 @@ def _score_rows(rollout, recipe, policy, layout, state):
   if recipe.score_ref:
     changes['ref_logp'] = rows(state.anchors['ref'], ('logp',))['logp']
   return rollout.replace(**changes)
-
-
-def rollout_metrics(rollout: types.Rollout, step: Array) -> dict[str, Array]:
-  """What a batch was like, f32[] by name; shares are of rows that hold a response."""
-  where, graded = rollout.where, types.graded(rollout)
-  length = types.lengths(rollout).astype(jnp.float32)
-  raw = rollout.reward if rollout.columns is None else rollout.columns[:, 0]
-  raw = jnp.where(graded, raw, 0.0)
-  first = where & (groups.index(rollout.group, where) == 0)
-  dead = groups.all_equal(raw, rollout.group, graded)
-  stale = jnp.where(rollout.mask != 0, step - rollout.version, 0)
-  tokens = jnp.sum(rollout.mask != 0)
-  return {
-      'reward': _share(rollout.reward, graded),
-      'reward_std': _share(groups.std(rollout.reward, rollout.group, graded), first),
-      'outcome': _share(raw, graded),
-      'length': _share(length, where),
-      'length_right': _share(length, graded & (raw > 0)),
-      'length_wrong': _share(length, graded & (raw <= 0)),
-      'truncated': _share(rollout.stop == types.BUDGET, where),
-      'aborted': _share(rollout.stop == types.ABORT, where),
-      'ungraded': _share(~graded, where),
-      'dead_groups': _share(dead, first),
-      'all_right_groups': _share(dead & (groups.max(raw, rollout.group, graded) > 0), first),
-      'staleness': jnp.sum(stale) / jnp.maximum(tokens, 1),
-      'tokens': tokens.astype(jnp.float32),
-      'rows': jnp.sum(where).astype(jnp.float32),
-  }
-
-
-def _share(x: Any, where: Array) -> Array:
-  """Mean of x over `where`; 0 where it is empty."""
-  total = jnp.sum(jnp.where(where, x, 0).astype(jnp.float32))
-  return total / jnp.maximum(jnp.sum(where), 1)

@@ -10,7 +10,7 @@ from rlvr import testing
 from rlvr.host import rollouts
 from rlvr.host import tokenizer as tokenizer_lib
 from rlvr.host import verify_pool
-from rlvr.train import prepare
+from rlvr.train import readings
 from rlvr.verifiers import verdict
 
 
@@ -87,8 +87,8 @@ class TestWithRewards:
     np.testing.assert_array_equal(rollout.graded, [True] * 5 + [False] * 3)
     assert not np.isnan(rollout.columns).any()
     rollout = rollout.replace(reward=rewards.outcome(rollout))
-    assert float(prepare.rollout_metrics(rollout, 0)['ungraded']) == .375
-    assert float(prepare.rollout_metrics(rollout, 0)['reward']) == pytest.approx(.6)
+    assert float(readings.rollout_metrics(rollout, 0)['ungraded']) == .375
+    assert float(readings.rollout_metrics(rollout, 0)['reward']) == pytest.approx(.6)
     assert verdict.shares(verdicts)['ungraded'] == .375
     centred = advantages.dr_grpo(rollout)
     np.testing.assert_allclose(centred, [.4, -.6, -.6, .4, .4, 0, 0, 0], atol=1e-6)

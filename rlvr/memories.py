@@ -1,0 +1,11 @@
+"""The table of memories: what methods keep between steps (memory.py is the seam)."""
+
+from rlvr import spec
+from rlvr import success_rate as success_rate_lib
+from rlvr.replay import reincarnation as reincarnation_lib
+
+last_policy = reincarnation_lib.last_policy
+reincarnation = reincarnation_lib.reincarnation
+success_rate = success_rate_lib.success_rate
+
+MEMORIES = spec.make_table(last_policy, reincarnation, success_rate)
