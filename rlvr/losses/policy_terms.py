@@ -39,7 +39,8 @@ def surrogate(
     clip: a part of CLIPS.
 
   Returns:
-    terms f32[n, T]; metrics ratio, clip_share (0 or 1), kl_old (k3 of
+    terms f32[n, T]; metrics ratio, clip_share (0 or 1), active (1 where neither
+    the clip nor a correction of 0 cuts the gradient), kl_old (k3 of
     KL(old || new) on the old policy's samples, at least 0). Advantage 0 gives
     term 0 and gradient 0.
 
@@ -50,11 +51,13 @@ def surrogate(
   advantages = groups.zero_off(cell.advantages, cell.mask)
   rho = ratio(out, cell)
   objective, clipped = clip(rho, jax.lax.stop_gradient(advantages))
-  terms = groups.zero_off(-objective * _correction(cell), cell.mask)
+  correction = _correction(cell)
+  terms = groups.zero_off(-objective * correction, cell.mask)
   old = ratios.on_mask(ratios.old_logp(out, cell), cell.mask)
   metrics = {
       'ratio': groups.zero_off(rho, cell.mask),
       'clip_share': groups.zero_off(clipped, cell.mask),
+      'active': groups.zero_off(jnp.where(correction != 0, 1.0 - clipped, 0.0), cell.mask),
       'kl_old': kl.k3(old, ratios.on_mask(out.logp, cell.mask)),
   }
   return terms, jax.lax.stop_gradient(metrics)

@@ -36,3 +36,30 @@ def test_cap_below_one_is_refused():
 def test_none_is_one():
   nan = jnp.full((2, 3), jnp.nan)
   np.testing.assert_array_equal(corrections.none(nan, nan, jnp.ones((2, 3))), 1.0)
+
+
+class TestResponseLevels:
+  OLD = jnp.log(jnp.array([[.8, .2, .5], [.5, .5, .5]]))
+  ROLLED = jnp.log(jnp.array([[.4, .1, .5], [.5, .5, .1]]))
+  MASK = jnp.array([[1., 1, 0], [1, 1, 0]])
+
+  def test_sequence_is_the_product(self):
+    np.testing.assert_allclose(
+        corrections.sequence_truncated(self.OLD, self.ROLLED, self.MASK, cap=9.),
+        [[4, 4, 1], [1, 1, 1]], rtol=1e-6)
+    np.testing.assert_allclose(
+        corrections.sequence_truncated(self.OLD, self.ROLLED, self.MASK)[0], [2, 2, 1], rtol=1e-6)
+
+  def test_geometric_is_the_products_root(self):
+    np.testing.assert_allclose(
+        corrections.geometric_truncated(self.OLD, self.ROLLED, self.MASK),
+        [[2, 2, 1], [1, 1, 1]], rtol=1e-6)
+    one_half = self.OLD.at[0, 1].set(jnp.log(.1))  # ratios 2 and 1: sqrt 2
+    np.testing.assert_allclose(
+        corrections.geometric_truncated(one_half, self.ROLLED, self.MASK)[0],
+        [2 ** .5, 2 ** .5, 1], rtol=1e-6)
+
+  @pytest.mark.parametrize('name', ['sequence_truncated', 'geometric_truncated'])
+  def test_cap_below_one_is_refused(self, name):
+    with pytest.raises(ValueError, match=f'{name}: cap=0.9'):
+      corrections.CORRECTIONS[name](self.OLD, self.ROLLED, self.MASK, cap=.9)
