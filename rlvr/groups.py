@@ -165,8 +165,12 @@ def _sorted_by_group(x, group, where):
   return values[order], order, jnp.cumsum(sizes) - sizes
 
 
-def median(x: Array, group: Array, where: Array) -> Array:
-  """f32[B]: the median of the row's group; of an even number, the middle two's mean."""
+def median(x: Array, group: Array, where: Array, *, lower: bool = False) -> Array:
+  """f32[B]: the median of the row's group.
+
+  Of an even number it is the middle two's mean, or, with `lower`, the smaller
+  of the two, which is always the value of a member.
+  """
   chex.assert_rank(x, 1)
   _check(x, group, where)
   values, _, start = _sorted_by_group(x, group, where)
@@ -174,7 +178,7 @@ def median(x: Array, group: Array, where: Array) -> Array:
   first = start[group]
   last = group.shape[0] - 1
   low = values[jnp.minimum(first + jnp.maximum(size - 1, 0) // 2, last)]
-  high = values[jnp.minimum(first + size // 2, last)]
+  high = low if lower else values[jnp.minimum(first + size // 2, last)]
   return jnp.where(size > 0, low + (high - low) / 2, 0.0)
 
 

@@ -28,3 +28,23 @@ def scored(rollout: types.Rollout, field: str, part: str) -> Array:
         f'{part} reads rollout.{field}, which is None at this stage; '
         'set config.score_first=True.')
   return value
+
+
+def extra(rollout: types.Rollout, key: str, part: str) -> Array:
+  """rollout.extras[key], or a ValueError that says who reads it and what there is."""
+  if key not in rollout.extras:
+    raise ValueError(
+        f'{part} reads rollout.extras[{key!r}], which is not there; the keys are: '
+        f'{", ".join(sorted(rollout.extras)) or "none"}.')
+  return rollout.extras[key]
+
+
+def correct(rollout: types.Rollout, at: float) -> Array:
+  """bool[B]: graded rows whose raw outcome, column 0, is at least `at`.
+
+  Raises:
+    ValueError: the rollout has no columns.
+  """
+  if rollout.columns is None:
+    raise ValueError('rollout.columns is None; outcomes are known after verification.')
+  return types.graded(rollout) & (rollout.columns[:, 0] >= at)

@@ -43,6 +43,7 @@ class ReductionsTest(chex.TestCase):
   def test_median_of_an_even_number_is_the_middle_twos_mean(self):
     x, same, where = jnp.array([4., 1, 2, 9]), jnp.zeros(4, jnp.int32), jnp.ones(4, bool)
     np.testing.assert_array_equal(groups.median(x, same, where), [3, 3, 3, 3])
+    np.testing.assert_array_equal(groups.median(x, same, where, lower=True), [2, 2, 2, 2])
 
   def test_a_group_without_members_gives_zero(self):
     x, where = jnp.full((3,), jnp.nan), jnp.zeros(3, bool)

@@ -12,6 +12,8 @@ from rlvr import advantages
 from rlvr import rows as rows_lib
 from rlvr import testing
 
+BASELINES = ('grpo', 'dr_grpo', 'rloo')
+
 
 class WorkedTest(chex.TestCase):
 
@@ -63,13 +65,13 @@ class FaultsTest(chex.TestCase):
   def test_fault_10_seven_equal_rewards(self):
     """fault 10: seven times .9 and seven times .7 give exactly 0."""
     rollout = testing.make_rollout([[.9] * 7, [.7] * 7])
-    for name in advantages.GROUP_BASELINES:
+    for name in BASELINES:
       np.testing.assert_array_equal(jax.jit(advantages.ADVANTAGES[name])(rollout), 0)
 
   def test_fault_11_uneven_groups(self):
     """fault 11: sizes 4, 3, 4; the three all 5.0 give exactly 0."""
     rollout = testing.make_rollout([[1, 0, 1, 0], [5, 5, 5], [0, 0, 0, 1]])
-    for name in advantages.GROUP_BASELINES:
+    for name in BASELINES:
       result = advantages.ADVANTAGES[name](rollout)
       np.testing.assert_array_equal(result[4:7], 0)
       assert (result[:4] != 0).all() and (result[7:] != 0).all()
@@ -77,7 +79,7 @@ class FaultsTest(chex.TestCase):
   def test_fault_13_interleaved_groups(self):
     """fault 13: a b a b = 1 0 1 0 gives zeros, where a block reshape gives +-1."""
     rollout = testing.make_rollout([[1, 0, 1, 0]]).replace(group=jnp.array([0, 1, 0, 1]))
-    for name in advantages.GROUP_BASELINES:
+    for name in BASELINES:
       np.testing.assert_array_equal(advantages.ADVANTAGES[name](rollout), 0)
 
   def test_fault_13_splitting_changes_no_advantage(self):
@@ -92,7 +94,7 @@ class FaultsTest(chex.TestCase):
   def test_fault_14_one_graded_row(self):
     """fault 14: [1, NaN x 7] gives eight zeros."""
     rollout = testing.make_rollout([[1] + [float('nan')] * 7])
-    for name in advantages.GROUP_BASELINES:
+    for name in BASELINES:
       np.testing.assert_array_equal(advantages.ADVANTAGES[name](rollout), 0)
 
   def test_fault_14_graded_members_use_each_other_only(self):
@@ -100,7 +102,7 @@ class FaultsTest(chex.TestCase):
     rollout = testing.make_rollout([[1, None, 0, None, 0]])
     expected = testing.make_rollout([[1, 0, 0]])
     graded = jnp.array([0, 2, 4])
-    for name in advantages.GROUP_BASELINES:
+    for name in BASELINES:
       part = advantages.ADVANTAGES[name]
       np.testing.assert_allclose(part(rollout)[graded], part(expected), rtol=1e-6)
 
