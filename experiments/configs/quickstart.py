@@ -18,8 +18,9 @@ from rlvr import spec
 def get_config(arg=None):
   c = base.defaults(arg)
   if tables.parse(arg).get('size') != 'tiny':
-    c.num_steps = 24
+    c.num_steps = 30
     c.run_dir = 'runs/quickstart'
+    c.eval.prompts = 16
     c.rollout.max_tokens = 16  # just the number needs three
     c.model.remat = 'dots'  # memory is plenty at this size, recomputing costs a sixth
     c.optimizer = spec.spec(optimizer.adam, learning_rate=1e-5)

@@ -4,8 +4,12 @@ import ast
 import importlib
 import json
 import pathlib
+import shutil
 import sys
 
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from absl import flags
 from ml_collections import config_flags
@@ -36,6 +40,16 @@ def parsed(monkeypatch, *argv):
   config_flags.DEFINE_config_file('config', flag_values=values)
   values(argv)
   return values.config
+
+
+def saved_state(path):
+  """Every array of a checkpoint by name."""
+  with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
+    tree = reader.restore(path, args=ocp.args.Composite(state=ocp.args.StandardRestore())).state
+  raw = lambda x: jax.random.key_data(x) if jax.dtypes.issubdtype(
+      x.dtype, jax.dtypes.prng_key) else x
+  return {jax.tree_util.keystr(name): np.asarray(raw(leaf))
+          for name, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]}
 
 
 @pytest.fixture(name='server', scope='module')
@@ -70,11 +84,13 @@ class TestEveryFile:
       ('grpo', ('losses.kl=kl_loss',)),
       ('rloo', ('reward=kl_in_reward', '--config.score_first')),
       ('grpo', ('correction=token_truncated,losses.entropy=entropy_bonus',))])
-  def test_it_trains_two_steps(self, server, tmp_path, name, more):
+  def test_it_trains_two_steps_and_resumes_bit_equal(self, server, tmp_path, name, more):
     parts = ','.join(['size=tiny', *(m for m in more if not m.startswith('--'))])
-    done = server.run(
-        tmp_path, f'--config=experiments/configs/{name}.py:{parts}', *SMALL,
-        *(m for m in more if m.startswith('--')), f'--config.run_dir={tmp_path / "run"}')
+    command = (
+        f'--config=experiments/configs/{name}.py:{parts}', *SMALL,
+        *(m for m in more if m.startswith('--')), '--config.checkpoint.every=1',
+        f'--config.run_dir={tmp_path / "run"}')
+    done = server.run(tmp_path, *command)
     assert done.code == 0, done.error
     rows = [json.loads(line) for line in (tmp_path / 'run/metrics.jsonl').read_text().splitlines()]
     assert [row['step'] for row in rows] == [1, 2]
@@ -84,6 +100,18 @@ class TestEveryFile:
       assert row['grad_norm'] >= 0 and abs(row['mismatch_kl']) < 1e-9
     if 'losses.kl=kl_loss' in more:  # in the first step the policy is the reference
       assert trained[0]['kl/loss'] == 0
+
+    # What a kill after the first checkpoint leaves; the same command goes on from it.
+    checkpoints = tmp_path / 'run/checkpoints'
+    whole = saved_state(checkpoints / '2')
+    shutil.rmtree(checkpoints / '2')
+    (tmp_path / 'again').mkdir()
+    done = server.run(tmp_path / 'again', *command)
+    assert done.code == 0, done.error
+    again = saved_state(checkpoints / '2')
+    assert whole.keys() == again.keys() and len(whole) > 10
+    for leaf, value in whole.items():
+      np.testing.assert_array_equal(again[leaf], value, err_msg=leaf)
 
 
 class TestNumbersThatFollowAnother:
