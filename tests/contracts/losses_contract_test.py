@@ -2,15 +2,25 @@
 
 import functools
 
+import jax.numpy as jnp
 import pytest
 
 from rlvr import contracts
 from rlvr import losses
 
+# Fields that a term reads beyond those of the plain case.
+EDITS = {
+    'value_loss': lambda out, cell: (
+        out.replace(value=out.entropy), cell.replace(value=cell.ref_logp)),
+    'kl_convex': lambda out, cell: (out, cell.replace(extras={
+        'prev_logp': cell.rollout_logp, 'step': jnp.array([0, 55, 70, 500])})),
+}
+
 
 @pytest.mark.parametrize('name', losses.LOSSES)
 def test_loss(name):
-  contracts.check_loss(losses.LOSSES[name], advantage_only=name in losses.ADVANTAGE_ONLY)
+  contracts.check_loss(losses.LOSSES[name], advantage_only=name in losses.ADVANTAGE_ONLY,
+                       edit=EDITS.get(name, lambda out, cell: (out, cell)))
 
 
 @pytest.mark.parametrize('name', losses.RATIOS)
@@ -32,3 +42,7 @@ def test_estimator(name):
 
 def test_advantage_only_are_entries():
   assert losses.ADVANTAGE_ONLY <= set(losses.LOSSES)
+
+
+def test_critic_terms_are_entries():
+  assert losses.CRITIC_TERMS <= set(losses.LOSSES)
