@@ -1,6 +1,6 @@
 """A supervised start for the toy: without it no random byte string is ever right.
 
-Cross-entropy on the reference answers is the policy-gradient loss with advantage 1
+Cross-entropy on the reference solutions is the policy-gradient loss with advantage 1
 on rows that hold them, so the step is the library's own.
 """
 
@@ -31,7 +31,7 @@ def warm_start(
     c: ml_collections.ConfigDict, params: Any, policy: types.Policy, tokenizer: Any,
     env: env_lib.Env,
 ) -> Any:
-  """Params after c.model.warm_start_steps steps on the training tasks' answers, in order."""
+  """Params after c.model.warm_start_steps steps on the training tasks' solutions, in order."""
   terms = {'pg': prepare.Term(losses.policy_gradient, masks.policy_tokens, aggregate.token_mean)}
   num_rows = min(_ROWS, len(env.train))
   layout = cells.Layout(1, 1, num_rows, num_rows, (c.rollout.max_tokens,))
@@ -48,9 +48,10 @@ def warm_start(
 
 
 def _answers(tasks, c, tokenizer):
-  """A rollout whose rows are the reference answers, each ended by a stop token."""
+  """A rollout of the tasks' 'solution' or, without one, 'answer', each with a stop token."""
   prompts = rollouts.encode_prompts(tokenizer, tasks, c.rollout.prompt_buckets[-1:])
-  ids = [[*tokenizer.encode(t['answer']), tokenizer.stop_ids[0]] for t in tasks]
+  ids = [[*tokenizer.encode(t.get('solution', t['answer'])), tokenizer.stop_ids[0]]
+         for t in tasks]
   tokens = np.zeros((len(tasks), c.rollout.max_tokens), np.int32)
   valid = np.zeros(tokens.shape, bool)
   for row, answer in enumerate(ids):

@@ -124,12 +124,11 @@ class Batch:
     where: bool[n], the place holds a row.
     tokens, valid, mask: [n, T], as in `Rollout`.
     temperature: f32[n], at least a small positive number.
-    rollout_logp: f32[n, T]; old_logp, ref_logp: f32[n, T] or None.
+    rollout_logp: f32[n, T]; old_logp, ref_logp, value: f32[n, T] or None.
     advantages: f32[n, T].
     correction: f32[n, T], the sampler-mismatch weight, 1 where unused.
-    reward: f32[n].
-    version: i32[n, T].
-    weights: f32[n, T] per loss term; all the averaging there is.
+    reward: f32[n]; version: i32[n, T].
+    weights: f32[n, T] per loss term (a term sees its own); all the averaging there is.
     query_ids: i32[n, T, K] or None, ids whose log-probs a term asks for.
     extras: as in `Rollout`.
     used: i32[D] (not laid out in cells), the number of cells that hold rows.
@@ -152,6 +151,7 @@ class Batch:
   correction: Array | None = None
   old_logp: Array | None = None
   ref_logp: Array | None = None
+  value: Array | None = None
   query_ids: Array | None = None
   teacher_prompts: Prompts | None = None
   extras: dict[str, Array] = dataclasses.field(default_factory=dict)
@@ -168,7 +168,7 @@ class PolicyOutput:
     query_logp: f32[n, T, K] at `query_ids`, or None.
     top_logp, top_ids: f32/i32[n, T, K], the K most likely tokens, or None.
     divergence, value: f32[n, T], to a named anchor; of a value head; or None.
-    hidden: [n, T, d], the final hidden state that predicts each token.
+    hidden: [n, T, d], what the output head reads to predict each token, after the last norm.
   """
 
   logp: Array

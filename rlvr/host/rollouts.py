@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlvr import types
+from rlvr.host import offsets as offsets_lib
 from rlvr.host import verify_pool
 from rlvr.verifiers import verdict as verdict_lib
 
@@ -24,7 +25,8 @@ class Sampled(NamedTuple):
   """One rollout phase: the rollout, and for each of its rows the text side.
 
   Attributes:
-    rollout: with reward columns and `graded`; unused rows have where False.
+    rollout: with reward columns, `graded` and the places of the verdicts'
+      offsets in extras; unused rows have where False.
     tasks: the task of each row, None for an unused one.
     texts: the completion of each row, special tokens left out.
     verdicts: one a row, None for an unused one.
@@ -77,6 +79,7 @@ def sample_and_grade(
     pool: verify_pool.VerifyPool,
     buckets: Sequence[int],
     columns: Sequence[str] = (),
+    offsets: Sequence[str] = (),
 ) -> Sampled:
   """One round: every task sampled as often as `sample` does, every row graded.
 
@@ -87,6 +90,7 @@ def sample_and_grade(
     pool: grades.
     buckets: prompt widths, ascending.
     columns: names of the verdicts' parts to keep; see `column_names`.
+    offsets: names of the verdicts' offsets to keep; see `offset_names`.
   """
   started = time.monotonic()
   rollout, stats = sample(encode_prompts(tokenizer, tasks, buckets))
@@ -109,7 +113,9 @@ def sample_and_grade(
       'idle_slot_share': 1.0 - float(np.sum(stats.active)) / max(float(np.sum(stats.slots)), 1.0),
       **verdict_lib.shares(graded),
   }
-  return Sampled(with_rewards(rollout, verdicts, columns), [
+  places = offsets_lib.token_places(tokenizer, tokens, valid, texts, verdicts, offsets)
+  rollout = with_rewards(rollout, verdicts, columns)
+  return Sampled(rollout.replace(extras=rollout.extras | places), [
       tasks[p] if w else None for p, w in zip(prompt, where, strict=True)
   ], texts, verdicts, metrics)
 
@@ -122,9 +128,21 @@ def column_names(pool: verify_pool.VerifyPool, task: Mapping[str, Any]) -> tuple
   one task, so a continued run finds the same; a name that shows up only on
   other texts is not kept.
   """
+  return _names(verdict.columns for verdict in _examples(pool, task))
+
+
+def offset_names(pool: verify_pool.VerifyPool, task: Mapping[str, Any]) -> tuple[str, ...]:
+  """The places in a text that the verifier names ('first_error'), as `column_names`."""
+  return _names(verdict.offsets for verdict in _examples(pool, task))
+
+
+def _examples(pool, task):
   texts = (str(task.get('answer', '')), 'x', '')
-  graded = pool.grade([task] * len(texts), texts)
-  return tuple(sorted({name for verdict in graded for name in verdict.columns}))
+  return pool.grade([task] * len(texts), texts)
+
+
+def _names(mappings):
+  return tuple(sorted({name for mapping in mappings for name in mapping}))
 
 
 def with_rewards(

@@ -38,8 +38,8 @@ def make_update(
       out = policy.score(params, cell, knobs)
       total, sums = 0.0, {}
       for name, term in terms.items():
-        values, metrics = term.loss(out, cell, knobs)
         weight = cell.weights[name]
+        values, metrics = term.loss(out, cell.replace(weights={name: weight}), knobs)
         loss = jnp.sum(jnp.where(weight != 0, weight * values, 0.0))
         total += knobs[f'coef_{name}'] * loss
         sums[f'{name}/loss'] = (loss, 0.0)  # a sum already: nothing to divide by

@@ -30,6 +30,7 @@ UNGRADED_STATUSES = (GRADER_ERROR, OUTAGE, BAD_GOLD)
 STATUSES = POLICY_STATUSES + UNGRADED_STATUSES
 
 MAX_SHOWN = 2000  # characters of the extracted answer that a verdict keeps
+NOWHERE = -1  # an offset into a text that has no such place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +43,15 @@ class Verdict:
     status: one of `STATUSES`.
     answer: what was taken from the text and compared, for showing; at most
       `MAX_SHOWN` characters.
+    offsets: named places in the text, each the number of characters before it
+      ('first_error'); -1 says that the text has no such place.
   """
 
   reward: float
   columns: Mapping[str, float] = dataclasses.field(default_factory=dict)
   status: str = OK
   answer: str = ''
+  offsets: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
   def __post_init__(self):
     if self.status not in STATUSES:
@@ -57,6 +61,11 @@ class Verdict:
         raise ValueError(f'{name} is {value!r}; a verdict holds finite numbers only.')
     if self.reward and self.status != OK:
       raise ValueError(f'reward is {self.reward!r} with status {self.status!r}; only ok may pay.')
+    for name, offset in self.offsets.items():
+      if not isinstance(offset, int) or offset < NOWHERE:
+        raise ValueError(
+            f'offset {name} is {offset!r}; it must be a number of characters, or {NOWHERE} for '
+            'nowhere.')
     object.__setattr__(self, 'reward', float(self.reward))
     object.__setattr__(self, 'answer', self.answer[:MAX_SHOWN])
 

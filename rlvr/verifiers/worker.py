@@ -60,8 +60,8 @@ def judge(
 def unpack(message: bytes) -> tuple[verdict.Verdict, str]:
   """The verdict and traceback in a worker's message; anything else is the grader's error."""
   try:
-    reward, columns, status, answer, error = json.loads(message)
-    return verdict.Verdict(reward, columns, status, answer), error
+    *fields, error = json.loads(message)
+    return verdict.Verdict(*fields), error
   except (TypeError, ValueError, AttributeError):
     return verdict.failed(verdict.GRADER_ERROR), f'A worker sent {message[:100]!r}, not a verdict.'
 
@@ -104,5 +104,7 @@ def serve(descriptor: int) -> None:
 
 def _packed(result, error=''):
   columns = {str(name): float(value) for name, value in result.columns.items()}
-  return json.dumps(
-      [float(result.reward), columns, str(result.status), str(result.answer), error]).encode()
+  offsets = {str(name): int(offset) for name, offset in result.offsets.items()}
+  return json.dumps([
+      float(result.reward), columns, str(result.status), str(result.answer), offsets, error,
+  ]).encode()

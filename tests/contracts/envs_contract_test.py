@@ -24,7 +24,7 @@ def _options(name, tmp_path):
 
 def _make(name, tmp_path):
   cfg = spec.spec(envs.ENVS[name], **_options(name, tmp_path))
-  tables = {'env': envs.ENVS, 'verifier': verifiers.VERIFIERS}
+  tables = {'env': envs.ENVS, 'verifier': verifiers.VERIFIERS, 'judge': verifiers.JUDGES}
   return spec.resolve(tables, cfg, 'config.env', 'env')()
 
 

@@ -19,9 +19,10 @@ _TASK = {
     'answer': '72', 'tests': ['assert f(1) == 2'], 'dataset': 'chain_sum',
     'entry': {'question': '70 + 2', 'answer': '72', 'metadata': {}}}
 _RIGHT = {
-    'exact': '72', 'last_number': 'so 72', 'numeric': '#### 72', 'math': r'\boxed{72}',
+    'answer_parts': '72', 'exact': '72', 'last_number': 'so 72', 'numeric': '#### 72', 'math': r'\boxed{72}',
     'format_tags': '<think>so</think><answer>72</answer>',
     'tagged_answer': '<think>so</think><answer>72</answer>',
+    'judged_steps': '70+2=72', 'arithmetic_rubric': '70+2=72',
     'reasoning_gym_score': '<answer>72</answer>', 'python_tests': 'def f(x): return x + 1'}
 _LOOKS_AT_NO_ANSWER = {'format_tags'}
 _NASTY = (
@@ -77,7 +78,7 @@ class TestContract:
     check()
 
   def test_goes_through_a_config_and_a_pickle(self, name):
-    tables = {'verifier': verifiers.VERIFIERS}
+    tables = {'verifier': verifiers.VERIFIERS, 'judge': verifiers.JUDGES}
     part = spec.resolve(
         tables, spec.spec(verifiers.VERIFIERS[name]), 'config.verifier', 'verifier')
     assert pickle.loads(pickle.dumps(part))(_TASK, _RIGHT[name]).reward == 1

@@ -1,5 +1,7 @@
 """Tests of rlvr.host.rollouts."""
 
+import types
+
 import jax
 import numpy as np
 import pytest
@@ -144,6 +146,30 @@ class TestColumnNames:
     plain = lambda task, text: verdict.graded_as(True, text)
     assert rollouts.column_names(Pool(plain), task(0, 'a')) == ()
     assert rollouts.column_names(Pool(raises), task(0, 'a')) == ()
+
+  def test_offsets_are_found_the_same_way(self):
+    def verifier(task, text):
+      return verdict.Verdict(0.0, {'column': 1.0}, offsets={'z': 0, f'a{len(text)}': -1})
+    graded = Pool(verifier), task(0, 'a', answer='word')
+    assert rollouts.offset_names(*graded) == ('a0', 'a1', 'a4', 'z')
+
+
+class TestSampleAndGrade:
+
+  def test_a_verdicts_place_is_a_position_of_the_response(self):
+    """A fixed set of names, whatever the verdicts say."""
+    rollout = testing.make_rollout([[0, 0]], tokens=[[2, 1, 3], [1]], padding=1)
+    stats = types.SimpleNamespace(iterations=1, active=1, slots=1)
+
+    def verifier(task, text):
+      return verdict.Verdict(0.0, offsets={'b': text.find('a'), 'other': 0})
+
+    sampled = rollouts.sample_and_grade(
+        [task(0, 'a')], sample=lambda prompts: (rollout, stats), tokenizer=Words(),
+        pool=Pool(verifier), buckets=(4,), offsets=('absent', 'b'))
+    assert set(sampled.rollout.extras) == {'absent', 'b'}
+    np.testing.assert_array_equal(sampled.rollout.extras['b'], [1, 0, -1])
+    np.testing.assert_array_equal(sampled.rollout.extras['absent'], [-1, -1, -1])
 
 
 class TestSplitMetrics:

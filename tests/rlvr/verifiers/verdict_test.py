@@ -30,6 +30,11 @@ class TestVerdict:
     with pytest.raises(ValueError):
       verdict.Verdict(reward, columns, status)
 
+  @pytest.mark.parametrize('offset', [-2, 1.5, None])
+  def test_refuses_an_offset_that_is_no_place(self, offset):
+    with pytest.raises(ValueError, match='offset first_error is'):
+      verdict.Verdict(0.0, offsets={'first_error': offset})
+
   def test_the_shown_answer_is_short(self):
     assert len(verdict.graded_as(True, 'x' * 10**6).answer) == verdict.MAX_SHOWN
 
