@@ -3,6 +3,7 @@
 import jax
 import ml_collections
 
+from experiments import stores
 from experiments import tables
 from rlvr import advantages
 
@@ -43,14 +44,16 @@ def check(c: ml_collections.ConfigDict) -> None:
     raise ValueError(
         f'config.batch.cell_rows is {c.batch.cell_rows}; a cell must hold a whole group, '
         f'{r.responses} responses.')
-  if r.responses < 2 and c.advantage.name in advantages.GROUP_BASELINES:
+  if r.responses < 2 and tables.part_names(c.advantage) & advantages.GROUP_BASELINES:
     raise ValueError(
         f'config.rollout.responses is {r.responses}, but the baseline of advantage '
-        f'{c.advantage.name!r} is the other responses of the group; it needs at least 2.')
+        f'{c.advantage.name!r} is the other responses of the group; it needs at least 2 '
+        '(advantage=reinforce_pp works with one).')
   if 'kl_in_reward' in tables.part_names(c.reward) and not c.score_first:
     raise ValueError(
         'config.reward has kl_in_reward, which reads log-probabilities, and config.score_first is '
         'False; set --config.score_first=True.')
+  stores.check(c)
   if not c.losses:
     raise ValueError('config.losses is empty; a run needs at least one loss term.')
   if c.eval.prompts and r.responses > 1 and max(c.eval.pass_at, default=1) > r.responses - 1:

@@ -19,7 +19,8 @@ _TASK = {
     'answer': '72', 'tests': ['assert f(1) == 2'], 'dataset': 'chain_sum',
     'entry': {'question': '70 + 2', 'answer': '72', 'metadata': {}}}
 _RIGHT = {
-    'answer_parts': '72', 'exact': '72', 'last_number': 'so 72', 'numeric': '#### 72', 'math': r'\boxed{72}',
+    'answer_parts': '72', 'exact': '72', 'last_number': 'so 72', 'numeric': '#### 72',
+    'math': r'\boxed{72}',
     'format_tags': '<think>so</think><answer>72</answer>',
     'tagged_answer': '<think>so</think><answer>72</answer>',
     'judged_steps': '70+2=72', 'arithmetic_rubric': '70+2=72',

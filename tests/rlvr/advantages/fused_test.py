@@ -69,7 +69,8 @@ class V05Test(chex.TestCase):
     np.testing.assert_allclose(advantages.v0_5(agrees), agrees.reward - .4, rtol=1e-5)
 
   def test_one_response_is_enough(self):
-    np.testing.assert_allclose(advantages.v0_5(make([[1], [-1]], [.5, .5])), [.5, -2 / 3], rtol=1e-5)
+    rollout = make([[1], [-1]], [.5, .5])
+    np.testing.assert_allclose(advantages.v0_5(rollout), [.5, -2 / 3], rtol=1e-5)
 
   def test_the_null_variance(self):
     """1 - V^2 = .19 at V = .9: noise .19/4, (m - V)^2 = .81, w = 1 - .0475/.81."""

@@ -73,3 +73,25 @@ def test_filters_nest():
       [[1, 0], [1, 1]], stops=[types.BUDGET, types.ABORT, types.STOP_TOKEN, types.STOP_TOKEN])
   both = selection.mixed_groups(rollout, jnp.zeros(4), base=selection.overlong_filter)
   np.testing.assert_array_equal(both, [0, 1, 0, 0])
+
+
+def test_live_groups_read_the_advantage():
+  rollout = testing.make_rollout([[1, 0], [1, 1], [0, 0]], padding=1)
+  adv = jnp.array([0., 0, .1, -.1, 0, 0, 0])
+  np.testing.assert_array_equal(selection.live_groups(rollout, adv), [0, 0, 1, 1, 0, 0, 0])
+  per_token = jnp.where(rollout.mask != 0, adv[:, None], jnp.nan)
+  np.testing.assert_array_equal(selection.live_groups(rollout, per_token), [0, 0, 1, 1, 0, 0, 0])
+
+
+def test_live_groups_are_the_mixed_ones_of_plain_grpo():
+  rollout = testing.make_rollout([[1, 0, None], [1, 1], [None, None], [0]])
+  adv = advantages.grpo(rollout)
+  np.testing.assert_array_equal(
+      selection.live_groups(rollout, adv), selection.mixed_groups(rollout, adv))
+
+
+def test_drop_pivot_nests():
+  rollout = testing.make_rollout(
+      [[0, 0, 1]], stops=[types.STOP_TOKEN, types.BUDGET, types.STOP_TOKEN])
+  both = selection.drop_pivot(rollout, jnp.zeros(3), base=selection.overlong_filter)
+  np.testing.assert_array_equal(both, [0, 0, 1])

@@ -1,0 +1,1 @@
+"""Allocators: who gets how many rollouts."""
