@@ -6,7 +6,6 @@ from rlvr import contracts
 from rlvr import masks
 from rlvr import selection
 
-
 # Ties among equal rewards, or equal lengths, are broken by row order.
 BY_ROW_ORDER = frozenset({'drop_pivot', 'rorecomp'})
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rlvr import advantages
+from rlvr import corrections
+from rlvr import losses
 from rlvr import testing
 
 PLAIN = functools.partial(advantages.grpo, eps=0.)
@@ -74,3 +76,26 @@ class KonstLenTest(chex.TestCase):
       advantages.konst_len(rollout, k=0.)
     with pytest.raises(ValueError, match='one advantage a row'):
       advantages.konst_len(rollout, base=advantages.eapo)
+
+
+class DecoupledLossTest(chex.TestCase):
+  """The loss of the main run: policy over sampler gated at 5, dual clip at 3."""
+
+  def _loss(self, gap):
+    """With the current policy at the proximal one, and that e^gap times the sampler."""
+    adv = PART(make([2, 4], [1, 0]))
+    old = jnp.full((6, 2), -1.)
+    mask = jnp.ones((6, 2))
+    weight = corrections.token_masked(old, old - gap, mask, low=0., high=5.)
+    cell = testing.make_cell(adv, mask=mask, old_logp=old, correction=weight)
+    clip = functools.partial(losses.clips.ppo_clip, dual=3.)
+    terms, metrics = losses.surrogate(testing.make_output(old), cell, {}, clip=clip)
+    return testing.objective(terms, cell.weights['loss']), metrics
+
+  def test_half_the_sampler_is_twice_the_loss_and_beyond_the_cap_is_none(self):
+    on_policy, _ = self._loss(0.)
+    twice, metrics = self._loss(np.log(2.))
+    np.testing.assert_allclose(on_policy, .2 / 6, rtol=1e-5)
+    np.testing.assert_allclose(twice, 2 * on_policy, rtol=1e-5)
+    np.testing.assert_array_equal(metrics['clip_share'], 0)
+    assert self._loss(np.log(6.))[0] == 0
