@@ -21,6 +21,7 @@ dr_grpo = group_relative.dr_grpo
 rloo = group_relative.rloo
 reinforce = returns.reinforce
 gae = returns.gae
+sao = returns.sao
 reinforce_pp = batch_whitened.reinforce_pp
 reinforce_pp_baseline = batch_whitened.reinforce_pp_baseline
 grpo_batch_std = group_variants.grpo_batch_std
@@ -40,11 +41,10 @@ cliff = first_mistake.cliff
 konst_len = trajectories.konst_len
 step_mean = trajectories.step_mean
 
-# gae is for notebooks: no part fills the values that it reads.
 ADVANTAGES = spec.make_table(
     grpo, dr_grpo, rloo, reinforce, reinforce_pp, reinforce_pp_baseline, grpo_batch_std, opo,
     maxrl, pass_at_k_grpo, mc_grpo, per_column, gdpo, factorized_reward, segment_mean, arc, eapo,
-    overthinking, v0_5, cliff, konst_len, step_mean)
+    overthinking, v0_5, cliff, konst_len, step_mean, gae, sao)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0
@@ -52,3 +52,6 @@ TRANSFORMS = transforms.TRANSFORMS
 GROUP_BASELINES = frozenset({
     'grpo', 'dr_grpo', 'rloo', 'reinforce_pp_baseline', 'grpo_batch_std', 'opo', 'maxrl',
     'pass_at_k_grpo', 'mc_grpo', 'overthinking', 'cliff'})
+
+# Advantages that read rollout.value, which only a critic fills.
+FROM_CRITIC = frozenset({'gae', 'sao'})

@@ -18,6 +18,7 @@ VARIANTS = {
     'eapo': dict(decay_steps=10),
     'overthinking': dict(norm='reward', start_step=1, end_step=9),
     'v0_5': dict(variance='null', low=0.0),
+    'cliff': dict(prefix_weight=0.5),
 }
 
 
@@ -29,6 +30,8 @@ def with_extras(part):
         'prior': jnp.where(rollout.where, 0.25, jnp.nan),
         'segment': jnp.zeros(rollout.tokens.shape, jnp.int32),
         'label': rollout.tokens[:, 0] % 2,
+        'first_error': rollout.tokens[:, 0] % 5 - 1,
+        'trusted': rollout.group % 2 == 0,
     }
     return part(rollout.replace(extras=rollout.extras | extras))
   return on
