@@ -11,11 +11,14 @@ import ml_collections
 
 from experiments import checks
 from experiments import sampling
+from experiments import steps
 from experiments import stores
 from experiments import tables
 from experiments import warm_start
+from rlvr import corrections
 from rlvr import losses
 from rlvr import memory
+from rlvr import old_policies
 from rlvr import spec
 from rlvr import types
 from rlvr.host import compiles
@@ -30,7 +33,7 @@ from rlvr.replay import compose
 from rlvr.train import cells
 from rlvr.train import parallel
 from rlvr.train import prepare
-from rlvr.train import update
+from rlvr.train import slow_fast
 
 _READS_REF = ('kl_loss', 'kl_in_reward', 'kl_convex', 'reinforce_pp')
 _READS_LAST = ('kl_convex',)
@@ -69,7 +72,8 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   policy = make_policy(c, model)
   layout = make_layout(c)
   counter = compiles.Counter()
-  step = counter.wrap(update.make_update(policy, recipe.terms, optimizer, layout))
+  learner = steps.make_learner(c, recipe, policy, optimizer, layout)
+  policy, step = learner.policy, counter.wrap(learner.update.step)
 
   random_or_loaded = lambda: model.params(jax.random.fold_in(jax.random.key(c.seed), 0))
 
@@ -80,9 +84,10 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
     # Copies: an anchor that is the params themselves could not be donated.
     anchors = {'ref': jax.tree.map(jnp.copy, params)} if recipe.score_ref else {}
     state = types.TrainState(
-        step=jnp.zeros((), jnp.int32), params=params, opt_state=optimizer.init(params),
-        anchors=anchors, method={}, knobs=knobs,
+        step=jnp.zeros((), jnp.int32), params=learner.grow(params),
+        opt_state=optimizer.init(params), anchors=anchors, method={}, knobs=knobs,
         key=jax.random.key(c.seed))
+    state = learner.update.init(state)
     for part in memories:
       state = part.init(state, len(env.train))
     return state
@@ -104,7 +109,8 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
       sample=sampling.Sampler(c, policy, model.tokenizer.stop_ids, counter),
       prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
       update=_parallel_update(c, step, abstract),
-      finish=jax.jit(memory.make_finish(memories), donate_argnums=0),
+      finish=jax.jit(memory.make_finish(memories), donate_argnums=0,
+                     out_shardings=_state_place(c, abstract)),
       num_fresh=stores.num_fresh(c, recipe),
       init=_placed(c, init, abstract), abstract=abstract, compiles=counter,
       fingerprint=fingerprint(c), columns=names[0], offsets=names[1])
@@ -169,12 +175,20 @@ def resolve_recipe(c: ml_collections.ConfigDict) -> prepare.Recipe:
       selection=part('selection'), correction=part('correction'), terms=terms,
       advantage_only=all(
           cfg.term.name in losses.ADVANTAGE_ONLY for cfg in c.losses.values()),
-      score_old=several or c.correction.name != 'none' or c.score_old == 'always',
+      score_old=(several or c.correction.name != 'none' or c.score_old != 'auto'
+                 or c.stepping.name in slow_fast.REUSES_BATCH),
+      old_policy=old_policies.OLD_POLICIES[c.score_old], readings=_readings(part('correction')),
       score_ref=bool(names & set(_READS_REF)), score_last=bool(names & set(_READS_LAST)),
       score_first=c.score_first, minibatches=c.batch.minibatches,
       memories=tuple(part('memory', f'memory.{name}', c.memory[name])() for name in c.memory),
       replay=part('replay')(),
       compensation=stores.compensation(c, part('replay', 'compensation', c.compensation)()))
+
+
+def _readings(correction):
+  """What a correction logs, with its options; None for most."""
+  function = corrections.READINGS.get(correction.func.__name__)
+  return function and functools.partial(function, **correction.keywords)
 
 
 def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
@@ -201,11 +215,14 @@ def _parallel_update(c, step, abstract):
   return parallel.on_pmap(step)
 
 
+def _state_place(c, abstract):
+  return (parallel.state_sharding(abstract, _mesh(c)) if c.parallel.kind == 'mesh' else
+          parallel.shared())
+
+
 def _placed(c, init, abstract):
   """`init` placed as `update` returns the state: else the second step compiles all again."""
-  placed = (parallel.state_sharding(abstract, _mesh(c)) if c.parallel.kind == 'mesh' else
-            parallel.shared())
-  return lambda: jax.device_put(init(), placed)
+  return lambda: jax.device_put(init(), _state_place(c, abstract))
 
 
 def _placed_prepare(c, function):
@@ -221,6 +238,7 @@ def _first(tasks, most):
 
 def fingerprint(c: ml_collections.ConfigDict) -> dict[str, Any]:
   """The fields that fix the state's tree and what its numbers mean."""
-  names = ('seed', 'model', 'env', 'optimizer', 'losses', 'memory', 'replay', 'compensation')
+  names = ('seed', 'model', 'env', 'optimizer', 'losses', 'memory', 'replay', 'compensation',
+           'critic', 'stepping')
   return {name: c[name].to_dict() if isinstance(c[name], ml_collections.ConfigDict) else c[name]
           for name in names}

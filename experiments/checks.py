@@ -3,9 +3,11 @@
 import jax
 import ml_collections
 
+from experiments import steps
 from experiments import stores
 from experiments import tables
 from rlvr import advantages
+from rlvr import old_policies
 
 
 def check(c: ml_collections.ConfigDict) -> None:
@@ -54,6 +56,7 @@ def check(c: ml_collections.ConfigDict) -> None:
         'config.reward has kl_in_reward, which reads log-probabilities, and config.score_first is '
         'False; set --config.score_first=True.')
   stores.check(c)
+  steps.check(c)
   if not c.losses:
     raise ValueError('config.losses is empty; a run needs at least one loss term.')
   if c.eval.prompts and r.responses > 1 and max(c.eval.pass_at, default=1) > r.responses - 1:
@@ -61,7 +64,7 @@ def check(c: ml_collections.ConfigDict) -> None:
         f'config.eval.pass_at is {c.eval.pass_at}; one of the {r.responses} responses is greedy, '
         f'so k is at most {r.responses - 1}.')
   for path, value, known in (
-      ('score_old', c.score_old, ('auto', 'always')),
+      ('score_old', c.score_old, tuple(old_policies.OLD_POLICIES)),
       ('parallel.kind', c.parallel.kind, ('pmap', 'mesh')),
       ('model.compute_dtype', c.model.compute_dtype, ('float32', 'bfloat16'))):
     if value not in known:

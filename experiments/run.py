@@ -37,6 +37,7 @@ def main(argv):
   from rlvr.host import loop
   from rlvr.host import plot
   from rlvr.host import run_dir
+  from rlvr.policy import critic
 
   c = _CONFIG.value
   if _DRY_RUN.value:
@@ -48,7 +49,8 @@ def main(argv):
   if (folder / run_dir.METRICS).stat().st_size:  # not interrupted before all else
     plot.plot(folder)
   if c.checkpoint.export:
-    export.export(folder / 'model', model.config, state.params, model.tokenizer, overwrite=True)
+    export.export(folder / 'model', model.config, critic.policy_share(state.params),
+                  model.tokenizer, overwrite=True)
   print(f'The run is in {folder}')
 
 

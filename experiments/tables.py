@@ -16,6 +16,8 @@ from rlvr import selection
 from rlvr import spec
 from rlvr import verifiers
 from rlvr.advantages import transforms
+from rlvr.policy import critic
+from rlvr.train import slow_fast
 
 TABLES = {
     'advantage': advantages.ADVANTAGES,
@@ -28,12 +30,15 @@ TABLES = {
     'loss': losses.LOSSES,
     'mask': masks.MASKS,
     'memory': memories.MEMORIES,
+    'mixing': corrections.MIXINGS,
     'optimizer': optimizer.OPTIMIZERS,
     'ratio': losses.RATIOS,
     'replay': replay.REPLAY,
     'reward': rewards.REWARDS,
     'selection': selection.SELECTION,
+    'stepping': slow_fast.UPDATES,
     'transform': transforms.TRANSFORMS,
+    'value': critic.CRITICS,
     'verifier': verifiers.VERIFIERS,
 }
 

@@ -17,6 +17,8 @@ from rlvr import rewards
 from rlvr import selection
 from rlvr import spec
 from rlvr.advantages import transforms
+from rlvr.policy import critic
+from rlvr.train import slow_fast
 
 SIZES = ('full', 'tiny')
 
@@ -75,9 +77,16 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.replay = spec.spec(replay.no_store)  # groups that are trained again, beside fresh ones
   c.compensation = spec.spec(replay.no_store)  # rows left out by c.selection, trained later
   c.score_first = False  # score all rows before rewards, for parts that read scores
-  c.score_old = 'auto'  # auto, always: score the behaviour policy with the trainer
+  c.score_old = 'auto'  # auto, always: the policy at the start of the step, scored by the
+  # trainer; ewma, snapshots: what the memory of that name keeps
 
   c.optimizer = spec.spec(optimizer.adam)
+  c.stepping = spec.spec(slow_fast.plain)  # what is done around the update of a batch
+  c.critic = ml_collections.ConfigDict()
+  c.critic.value = spec.spec(critic.none)  # with one, add losses.value=value_loss
+  c.critic.optimizer = spec.spec(optimizer.adam, learning_rate=5e-6)
+  c.critic.updates = 1  # updates of the critic for one of the policy
+  c.critic.warmup_steps = 0  # first steps that train the critic alone
   c.batch = ml_collections.ConfigDict()
   c.batch.epochs = 1  # passes over a batch
   c.batch.minibatches = 1  # optimiser steps a pass
@@ -122,5 +131,6 @@ def tiny(c: ml_collections.ConfigDict) -> None:
   c.rollout.max_tokens = 4
   c.rollout.prompt_buckets = (8, 16)
   c.optimizer.learning_rate = 1e-3
+  c.critic.optimizer.learning_rate = 5e-3
   c.eval.prompts = 16
   c.checkpoint.every = 10

@@ -1,15 +1,15 @@
-"""Advantages without a group: the raw reward, and generalised advantage estimation."""
+"""Advantages without a group: the raw reward, and token advantages from a critic."""
 
-import chex
 import jax
 import jax.numpy as jnp
 
-from rlvr import groups
+from rlvr import traces
 from rlvr import types
 from rlvr.advantages import inputs
-from rlvr.rewards import shaping
 
 Array = jax.Array
+
+masked_gae = traces.masked_gae
 
 
 def reinforce(rollout: types.Rollout) -> Array:
@@ -27,43 +27,6 @@ def reinforce(rollout: types.Rollout) -> Array:
   return reward
 
 
-def masked_gae(
-    reward: Array, value: Array, mask: Array, *, discount: float, trace: float
-) -> Array:
-  """Generalised advantage estimation over the tokens of the mask.
-
-  delta_t = u_t + discount * V_next - V_t, A_t = delta_t + discount * trace * A_next,
-  where `next` is the next token of the mask, wherever it stands: padding and
-  environment tokens are stepped over. V and A after the last one are 0.
-
-  Args:
-    reward: f32[B, T], u_t; read on the mask only.
-    value: f32[B, T], V of the state before a token; read on the mask only.
-    mask: f32[B, T].
-    discount: gamma.
-    trace: lambda.
-
-  Returns:
-    f32[B, T], 0 off the mask.
-
-  Source: GAE (arXiv 1506.02438).
-  """
-  chex.assert_rank([reward, value, mask], 2)
-  chex.assert_equal_shape([reward, value, mask])
-
-  def step(carry, inputs_t):
-    next_value, next_advantage = carry
-    reward_t, value_t, kept = inputs_t
-    delta = reward_t + discount * next_value - value_t
-    advantage = delta + discount * trace * next_advantage
-    carry = (jnp.where(kept, value_t, next_value), jnp.where(kept, advantage, next_advantage))
-    return carry, jnp.where(kept, advantage, 0.0)
-
-  columns = (groups.zero_off(reward, mask).T, groups.zero_off(value, mask).T, (mask != 0).T)
-  end = jnp.zeros(mask.shape[:1], jnp.float32)
-  return jax.lax.scan(step, (end, end), columns, reverse=True)[1].T
-
-
 def gae(rollout: types.Rollout, *, discount: float = 1.0, trace: float = 0.95) -> Array:
   """Token advantages from a value model, the outcome paid on the last policy token.
 
@@ -76,7 +39,7 @@ def gae(rollout: types.Rollout, *, discount: float = 1.0, trace: float = 0.95) -
   Returns:
     f32[B, T]; 0 off the mask and on ungraded rows. A row without policy tokens
     has no place for its reward and gives zeros. The target of a value loss is
-    this plus rollout.value.
+    this plus rollout.value (`losses.value_loss`).
 
   Raises:
     ValueError: an option is out of range, or the rollout has no values.
@@ -86,8 +49,47 @@ def gae(rollout: types.Rollout, *, discount: float = 1.0, trace: float = 0.95) -
   for name, option in (('discount', discount), ('trace', trace)):
     if not 0 <= option <= 1:
       raise ValueError(f'gae: {name}={option} must lie in [0, 1].')
+  return _from_critic(rollout, 'gae', discount, trace)
+
+
+def sao(rollout: types.Rollout, *, discount: float = 1.0, horizon: float = 1.5) -> Array:
+  """GAE whose lambda grows with the response: lambda(l) = 1 - 1 / (horizon * l).
+
+  So the effective horizon, 1 / (1 - lambda), is `horizon` responses long whatever
+  their length. One response a prompt is enough: no group, no centring.
+
+  Args:
+    rollout: reads reward, value, mask, graded, where; needs
+      config.score_first=True. l is the response's policy tokens.
+    discount: gamma, in [0, 1].
+    horizon: in responses, at least 1.
+
+  Returns:
+    f32[B, T]; 0 off the mask and on ungraded rows; a row without policy tokens
+    gives zeros. Its critic's target is the outcome: `losses.value_loss` with
+    trace 1.
+
+  Raises:
+    ValueError: an option is out of range, or the rollout has no values.
+
+  Source: SAO (arXiv 2607.07508). Provenance: two re-implementations read, no
+  official code.
+  """
+  if not 0 <= discount <= 1 or horizon < 1:
+    raise ValueError(
+        f'sao: discount={discount} must lie in [0, 1] and horizon={horizon} be at least 1.')
+  length = jnp.sum(rollout.mask != 0, axis=-1)
+  return _from_critic(rollout, 'sao', discount, adaptive_trace(length, horizon))
+
+
+def adaptive_trace(length: Array, horizon: float) -> Array:
+  """f32[B]: 1 - 1 / (horizon * length); 0 for an empty response."""
+  filled = length > 0
+  return jnp.where(filled, 1.0 - 1.0 / (horizon * jnp.where(filled, length, 1)), 0.0)
+
+
+def _from_critic(rollout, part, discount, trace):
   reward, where = inputs.graded_reward(rollout)
-  value = inputs.scored(rollout, 'value', 'gae')
+  value = inputs.scored(rollout, 'value', part)
   mask = rollout.mask * where[:, None]
-  per_token = shaping.at_last_token(reward, mask)
-  return masked_gae(per_token, value, mask, discount=discount, trace=trace)
+  return traces.outcome_gae(reward, value, mask, discount=discount, trace=trace)

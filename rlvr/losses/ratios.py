@@ -115,8 +115,39 @@ def response_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
   return _on_tokens(jnp.exp(jnp.clip(total, -MAX_LOG_RATIO, MAX_LOG_RATIO)), cell.mask)
 
 
+def proxy_ratio(
+    out: types.PolicyOutput, cell: types.Batch, *, mix: float = 0.5
+) -> Array:
+  """rho_t = exp(logp - prox), prox = mix * rollout_logp + (1 - mix) * frozen logp.
+
+  A proximal policy on the line from the current one to the sampler, for want of
+  old weights: rho is (pi / mu)^mix, so a clip at 1 + eps is one of pi / mu at
+  (1 + eps)^(1 / mix). It restores nothing that old weights would tell.
+
+  Args:
+    out: reads logp.
+    cell: reads rollout_logp, mask; old_logp is not read.
+    mix: a, in (0, 1]; 1 is the ratio to the sampler.
+
+  Returns:
+    f32[n, T], positive; 1 off the mask; its gradient is rho, as of any token ratio.
+
+  Raises:
+    ValueError: mix is not in (0, 1].
+
+  Source: exact old logits and revised PPO-EWMA (arXiv 2605.12070), the
+  approximation that it criticises. Provenance: a third-party article read.
+  """
+  if not 0 < mix <= 1:
+    raise ValueError(f'proxy_ratio: mix={mix} must be in (0, 1].')
+  own, rolled = on_mask(out.logp, cell.mask), on_mask(cell.rollout_logp, cell.mask)
+  prox = jax.lax.stop_gradient(own + mix * (rolled - own))
+  return jnp.exp(log_ratio(out.logp, prox, cell.mask))
+
+
 def _on_tokens(row, mask):
   return jnp.where(mask != 0, row[:, None], 1.0)
 
 
-RATIOS = spec.make_table(token_ratio, sequence_ratio, sequence_token_ratio, response_ratio)
+RATIOS = spec.make_table(
+    token_ratio, sequence_ratio, sequence_token_ratio, response_ratio, proxy_ratio)

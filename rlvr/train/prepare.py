@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from rlvr import memory as memory_lib
+from rlvr import old_policies
 from rlvr import rows as rows_lib
 from rlvr import stages
 from rlvr import types
@@ -20,6 +21,7 @@ from rlvr.replay import compose
 from rlvr.replay import stores
 from rlvr.train import cells as cells_lib
 from rlvr.train import readings
+from rlvr.train import scoring
 
 Array = jax.Array
 
@@ -43,6 +45,8 @@ class Recipe(NamedTuple):
       rows are not computed.
     score_old: score the behaviour policy with the trainer; else the first
       update's own frozen log-probs stand in (one update a batch, no correction).
+    old_policy: whose weights do that.
+    readings: what the correction logs, with its arguments; None for nothing.
     score_ref: score anchors['ref'].
     score_last: score anchors['prev'] into extras['prev_logp'], after packing.
     score_first: score all rows before the rewards, for parts that read scores.
@@ -67,6 +71,8 @@ class Recipe(NamedTuple):
   replay: stores.Replay | None = None
   compensation: compose.Compensation | None = None
   score_last: bool = False
+  old_policy: old_policies.OldPolicy = old_policies.CURRENT
+  readings: Callable[..., dict[str, Array]] | None = None
 
 
 def make_prepare(
@@ -96,14 +102,17 @@ def make_prepare(
     metrics['selected'] = readings.share(row_weight > 0, rollout.where)
     rollout, parts, counts = _parts(rollout, row_weight, recipe, policy, layout, state)
 
-    batches, left_out = [], 0
+    batches, corrections, left_out = [], [], 0
     for rows, weight in parts:
       batch, num_kept, num_placed = pack(
           rows, weight, recipe.terms, recipe.advantage_only, layout)
-      batches.append(_score_cells(batch, recipe, policy, layout, state))
+      batch, corrected = scoring.score_cells(batch, recipe, policy, layout, state)
+      batches.append(batch)
+      corrections.append(corrected)
       left_out += num_kept - num_placed
     metrics['pack_left_out'] = left_out.astype(jnp.float32)
-    return tuple(batches), rollout, metrics | counts
+    corrected = jax.tree.map(lambda *xs: sum(xs) / len(xs), *corrections)
+    return tuple(batches), rollout, metrics | counts | corrected
 
   return prepare
 
@@ -176,51 +185,11 @@ def _lay_out(rollout, keep, weights, layout):
   prompts, prompt, group = cells_lib.localise(rollout, table, layout.prompts)
   per_row = {name: getattr(rollout, name) for name in (
       'tokens', 'valid', 'mask', 'temperature', 'rollout_logp', 'advantages', 'reward', 'version',
-      'old_logp', 'ref_logp', 'extras')}
+      'old_logp', 'ref_logp', 'value', 'extras')}
   rows = cells_lib.take(per_row | {'weights': weights}, table)
   return types.Batch(
       prompts=prompts, prompt=prompt, group=group, where=table < keep.shape[0], used=used,
       **rows), table
-
-
-def _score_cells(batch, recipe, policy, layout, state):
-  """Old and reference log-probs where they are needed and missing, then the correction."""
-  if recipe.score_old and batch.old_logp is None:
-    batch = batch.replace(
-        old_logp=_scores(batch, policy, layout, state.params, state.knobs)['logp'])
-  if recipe.score_ref and batch.ref_logp is None:
-    batch = batch.replace(
-        ref_logp=_scores(batch, policy, layout, state.anchors['ref'], state.knobs)['logp'])
-  if recipe.score_last:
-    last = _scores(batch, policy, layout, state.anchors['prev'], state.knobs)['logp']
-    batch = batch.replace(extras=batch.extras | {'prev_logp': last})
-  if batch.old_logp is not None:
-    flat = lambda x: x.reshape(-1, x.shape[-1])
-    correction = recipe.correction(
-        *(flat(x) for x in (batch.old_logp, batch.rollout_logp, batch.mask)))
-    batch = batch.replace(correction=correction.reshape(batch.mask.shape))
-  return batch
-
-
-def _scores(batch, policy, layout, params, knobs, names=('logp',)):
-  """f32[D, M, n, T] by name: scores of all cells in use under `params`, 0 off `valid`."""
-  params = policy.cast(params)
-
-  def score(cell):
-    out = policy.score(params, cell, knobs)
-    return {name: getattr(out, name) for name in names if getattr(out, name) is not None}
-
-  def visit(scores, m, cells):
-    new = jax.vmap(score)(cells)
-    def put(old, value):
-      return jax.lax.dynamic_update_slice(
-          old, jnp.where(cells.valid, value, 0.0)[:, None], (0, m, 0, 0))
-    return jax.tree.map(put, scores, new)
-
-  first = jax.tree.map(lambda x: x[0, 0], batch.replace(used=None))
-  blank = {name: jnp.zeros(batch.tokens.shape, jnp.float32)
-           for name in jax.eval_shape(score, first)}
-  return cells_lib.over_cells(batch, layout, visit, blank)
 
 
 def _score_rows(rollout, recipe, policy, layout, state):
@@ -230,11 +199,14 @@ def _score_rows(rollout, recipe, policy, layout, state):
   batch, table = _lay_out(unknown, rollout.where, {}, layout)
 
   def rows(params, names):
-    scores = _scores(batch, policy, layout, params, state.knobs, names)
+    scores = scoring.scores(batch, policy, layout, params, state.knobs, names)
     return {name: blank.at[table.reshape(-1)].set(x.reshape(-1, x.shape[-1]), mode='drop')
             for name, x in scores.items()}
-  scores = rows(state.params, ('logp', 'entropy', 'value'))
-  changes = {'old_logp': scores.pop('logp'), **scores}
+  logp = lambda params: rows(params, ('logp',))['logp']
+  changes = rows(state.params, ('logp', 'entropy', 'value'))
+  current = changes.pop('logp')
+  changes['old_logp'] = (current if recipe.old_policy is old_policies.CURRENT else
+                         recipe.old_policy.logp(logp, rollout.version, state))
   if recipe.score_ref:
-    changes['ref_logp'] = rows(state.anchors['ref'], ('logp',))['logp']
+    changes['ref_logp'] = logp(state.anchors['ref'])
   return rollout.replace(**changes)

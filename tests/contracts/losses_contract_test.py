@@ -8,8 +8,17 @@ import pytest
 from rlvr import contracts
 from rlvr import losses
 
+
+def _with_anchors(out, cell):
+  """Hidden states, NaN off the mask, and the weight of one token a row, of three rows."""
+  weight = jnp.zeros_like(cell.mask).at[[0, 1, 3], [1, 2, 0]].set(1 / 3)
+  hidden = jnp.where(cell.mask[..., None] != 0, jnp.arange(24.).reshape(4, 3, 2) - 9, jnp.nan)
+  return out.replace(hidden=hidden), cell.replace(weights={'loss': weight})
+
+
 # Fields that a term reads beyond those of the plain case.
 EDITS = {
+    'hidden_align': _with_anchors,
     'value_loss': lambda out, cell: (
         out.replace(value=out.entropy), cell.replace(value=cell.ref_logp)),
     'kl_convex': lambda out, cell: (out, cell.replace(extras={

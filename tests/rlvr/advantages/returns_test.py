@@ -62,3 +62,48 @@ def test_gae_refusals():
     advantages.gae(rollout.replace(value=None))
   with pytest.raises(ValueError, match='trace=2'):
     advantages.gae(rollout, trace=2.)
+
+
+class TestSao:
+  VALUE = jnp.array([[.2, .4, 9, .6]])
+
+  def _gae(self, trace):
+    rollout = testing.make_rollout([[1.]], masks=[[1, 1, 0, 1]]).replace(value=self.VALUE)
+    return advantages.gae(rollout, trace=trace)[0]
+
+  def test_the_cards_gae(self):
+    np.testing.assert_allclose(self._gae(1.), [.8, .6, 0, .4], rtol=1e-5)
+    np.testing.assert_allclose(self._gae(0.), [.2, .2, 0, .4], rtol=1e-5)
+    np.testing.assert_allclose(self._gae(.5), [.4, .4, 0, .4], rtol=1e-5)
+
+  def test_lambda_grows_with_the_response(self):
+    trace = returns.adaptive_trace(jnp.array([0, 1, 100]), 1.5)
+    np.testing.assert_allclose(trace, [0, 1 / 3, 149 / 150], rtol=1e-6)
+    np.testing.assert_allclose(1 / (1 - trace[1:]), [1.5, 150], rtol=1e-4)
+
+  def test_is_gae_at_each_rows_own_lambda(self):
+    masks = [[1, 1, 0, 1], [1], [1, 1]]
+    rollout = testing.make_rollout([[1., 0, 1]], masks=masks)
+    result = advantages.sao(rollout)
+    for row, length in enumerate((3, 1, 2)):
+      trace = 1 - 1 / (1.5 * length)
+      np.testing.assert_allclose(result[row], advantages.gae(rollout, trace=trace)[row], rtol=1e-5,
+                                 atol=1e-6)
+
+  def test_environment_tokens_change_nothing(self):
+    short = testing.make_rollout([[1.]], masks=[[1, 1, 1]]).replace(value=self.VALUE[:, [0, 1, 3]])
+    long = testing.make_rollout([[1.]], masks=[[1, 1, 0, 1]]).replace(value=self.VALUE)
+    np.testing.assert_allclose(advantages.sao(long)[0, [0, 1, 3]], advantages.sao(short)[0],
+                               rtol=1e-6)
+
+  def test_a_perfect_critic_leaves_nothing(self):
+    rollout = testing.make_rollout([[1., 0]], masks=[[1, 0, 1], [1, 1]])
+    rollout = rollout.replace(value=jnp.broadcast_to(rollout.reward[:, None], (2, 3)))
+    np.testing.assert_allclose(advantages.sao(rollout), 0., atol=1e-6)
+
+  def test_refusals(self):
+    rollout = testing.make_rollout([[1.]])
+    with pytest.raises(ValueError, match='score_first'):
+      advantages.sao(rollout.replace(value=None))
+    with pytest.raises(ValueError, match='horizon=0.5'):
+      advantages.sao(rollout, horizon=.5)

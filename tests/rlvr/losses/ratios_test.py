@@ -68,7 +68,8 @@ def test_length_one_is_grpo():
 def test_on_policy_is_exactly_one(name):
   """Without old_logp the frozen logp serves: value 1, GRPO's gradient for each ratio."""
   logp = OLD + LOG_RATIO
-  cell = testing.make_cell([1., -1], mask=MASK, weigh=aggregate.seq_mean_token_mean)
+  cell = testing.make_cell([1., -1], mask=MASK, rollout_logp=logp,
+                           weigh=aggregate.seq_mean_token_mean)
   rho = ratios.RATIOS[name](testing.make_output(logp), cell)
   np.testing.assert_array_equal(rho, 1.0)
 
@@ -105,3 +106,36 @@ def test_overflow_stays_finite():
   np.testing.assert_array_equal(difference, [[20, -20, -20, 0, 20]])
   grad = jax.grad(lambda x: jnp.sum(jnp.exp(ratios.log_ratio(x, old, jnp.ones((1, 5))))))(logp)
   assert np.isfinite(grad).all()
+
+
+class TestProxyRatio:
+  MU = jnp.full((1, 3), -2.)
+
+  def _ratio(self, logp, mix):
+    cell = testing.make_cell([0.], mask=[[1, 1, 0]], rollout_logp=self.MU)
+    return ratios.proxy_ratio(testing.make_output(logp), cell, mix=mix)
+
+  def test_is_a_power_of_the_ratio_to_the_sampler(self):
+    logp = self.MU + jnp.array([[.4, -.6, 7]])
+    for mix in (.25, .5, 1.):
+      np.testing.assert_allclose(
+          self._ratio(logp, mix), jnp.exp(jnp.array([[.4 * mix, -.6 * mix, 0]])), rtol=1e-5)
+    np.testing.assert_array_equal(self._ratio(self.MU, .3), 1.)
+
+  def test_its_clip_is_one_of_the_sampler_at_a_power(self):
+    mix, high, band = .5, .2, 2.
+    for log_ratio in np.linspace(-1, 1, 21, dtype=np.float32):
+      r_s = float(self._ratio(self.MU + log_ratio, mix)[0, 0])
+      r_d = np.exp((1 - mix) * log_ratio)  # prox / mu
+      assert (r_s > 1 + high) == (np.exp(log_ratio) > (1 + high) ** (1 / mix))
+      assert (r_d > band) == (np.exp(log_ratio) > band ** (1 / (1 - mix)))
+
+  def test_its_gradient_is_the_ratio(self):
+    logp = self.MU + .3
+    grad = jax.grad(lambda x: jnp.sum(self._ratio(x, .5)))(logp)
+    np.testing.assert_allclose(grad[0], [np.exp(.15), np.exp(.15), 0], rtol=1e-5)
+
+  @pytest.mark.parametrize('mix', [0., 1.5])
+  def test_out_of_range(self, mix):
+    with pytest.raises(ValueError, match=f'mix={mix}'):
+      self._ratio(self.MU, mix)
