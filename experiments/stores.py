@@ -13,6 +13,28 @@ from rlvr.train import cells
 from rlvr.train import prepare
 
 
+def check(c: ml_collections.ConfigDict) -> None:
+  """What a store needs of the rest of the config. Raises: ValueError, one sentence each."""
+  for name in ('replay', 'compensation'):
+    if c[name].name != 'no_store' and not c.score_first:
+      raise ValueError(
+          f'config.{name} keeps rows with the log-probs of their own step, and '
+          'config.score_first is False; set --config.score_first=True.')
+  for name in ('replay_share', 'compensation_first', 'compensation_last'):
+    if not 0 <= c.batch[name] <= 1:
+      raise ValueError(f'config.batch.{name} is {c.batch[name]}; it must lie in 0 ... 1.')
+  if c.replay.name == 'no_store':
+    return
+  if c.batch.replay_share * c.rollout.prompts + 0.5 >= c.rollout.prompts:
+    raise ValueError(
+        f'config.batch.replay_share is {c.batch.replay_share}, which leaves none of the '
+        f'{c.rollout.prompts} prompts of a batch to sample.')
+  if c.rollout.max_rounds > 1:
+    raise ValueError(
+        f'config.rollout.max_rounds is {c.rollout.max_rounds}; dynamic sampling fills a whole '
+        'batch, and config.replay takes a part of it.')
+
+
 def compensation(c: ml_collections.ConfigDict, store) -> compose.Compensation | None:
   """The compensation that the config describes, None without a store."""
   if store is None:

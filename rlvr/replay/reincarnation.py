@@ -36,8 +36,8 @@ def reincarnation(*, at: int = 50) -> memory.Memory:
   """At step `at`: base <- params, the store emptied, no more replay, one pass a batch.
 
   anchors['ref'] (where the run has one) becomes the policy after `at` steps,
-  state.method['replay'] is emptied, and the knobs replay_share and epochs become 0
-  and 1. All else, the optimiser and lambda of kl_convex among it, goes on.
+  state.method['replay'] (likewise) is emptied, and the knobs replay_share and epochs
+  become 0 and 1. All else, the optimiser and lambda of kl_convex among it, goes on.
 
   Args:
     at: T, finished steps; 0 is on-policy from the start, beyond the run never.
@@ -57,8 +57,9 @@ def reincarnation(*, at: int = 50) -> memory.Memory:
     anchors, method = dict(state.anchors), dict(state.method)
     if 'ref' in anchors:
       anchors['ref'] = pick(state.params, anchors['ref'])
-    store = method[compose.JOIN]
-    method[compose.JOIN] = pick(jax.tree.map(jnp.zeros_like, store), store)
+    if compose.JOIN in method:
+      store = method[compose.JOIN]
+      method[compose.JOIN] = pick(jax.tree.map(jnp.zeros_like, store), store)
     knobs = state.knobs | {name: jnp.where(now, x, state.knobs[name]) for name, x in after.items()}
     return state.replace(anchors=anchors, method=method, knobs=knobs)
 
