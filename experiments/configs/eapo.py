@@ -5,7 +5,7 @@
 Source: Surprising Success, Repeated Failure (arXiv 2609.33781). Changes from GRPO:
 inside a response the advantage is spread over its tokens by the entropy of the
 policy that wrote them, up to 4 to 1, one way for A > 0 and the other for A < 0; so
-all rows are scored before the rewards. Expect on the toy an outcome from 0.3 to 0.4
+all rows are scored before the rewards. Expect on the toy an outcome from 0.3 to 0.45
 in its 60 steps, as GRPO, with an entropy that falls no faster.
 Provenance: official code read (wgcyeo/EAPO); paper body not read.
 """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rlvr import advantages
+from rlvr import losses
 from rlvr import rewards
 from rlvr import testing
 
@@ -94,6 +95,14 @@ class ArcTest(chex.TestCase):
     rollout = testing.make_rollout([[1, 0]], columns=[[1, .2], [0, .9]])
     np.testing.assert_allclose(
         rewards.weighted_columns(rollout, weights=(.5, .5)), [.6, .45], rtol=1e-6)
+
+  def test_entropy_term(self):
+    """Entropies 1, 3 and a pad at .01: -.02."""
+    cell = testing.make_cell([0.], mask=jnp.array([[1., 1, 0]]))
+    out = testing.make_output(jnp.zeros((1, 3)), entropy=jnp.array([[1., 3, jnp.nan]]))
+    terms, _ = losses.entropy_bonus(out, cell, {})
+    np.testing.assert_allclose(
+        .01 * testing.objective(terms, cell.weights['loss']), -.02, rtol=1e-6)
 
   def test_refusals(self):
     rollout = testing.make_rollout([[1, 0]])
