@@ -28,6 +28,8 @@ def get_config(arg=None):
       verifier=spec.spec(verifiers.judged_steps, judged='wrong'))
   if tiny:
     c.rollout.max_tokens = 8  # '10+5=15' and a stop token
+    c.num_steps = 100
+    c.rollout.prompts = 16
     c.model.warm_start_steps = 100
   c.advantage = spec.spec(advantages.cliff)
   return tables.choose(c, arg)

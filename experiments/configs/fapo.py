@@ -31,6 +31,8 @@ def get_config(arg=None):
       verifier=spec.spec(verifiers.judged_steps, judged='right'))
   if tiny:
     c.rollout.max_tokens = 12  # '10+5=15' and a stop token, before the penalty sets in
+    c.num_steps = 100
+    c.rollout.prompts = 16
     c.model.warm_start_steps = 100
   limit = c.rollout.get_oneway_ref('max_tokens')
   c.reward = spec.spec(

@@ -178,6 +178,8 @@ def score(
       query_ids=_query_ids(rows, num_rows * width),
       num_top=num_top, truncation=truncation, chunk=head_chunk)
   out = jax.tree.map(lambda a: a.reshape(num_rows, width, *a.shape[1:]), out)
+  # What the output head reads; it vanishes where no term reads it.
+  hidden = layers_lib.rms_norm(hidden, params['final_norm'], c.norm_eps)
   return types.PolicyOutput(hidden=hidden, **out)
 
 

@@ -165,6 +165,33 @@ class TestScore:
       transformer.make_policy(CONFIGS['llama'], remat='some')
 
 
+class TestHidden:
+
+  def test_is_what_the_head_reads(self):
+    """With a tied head: logp = log softmax(hidden . embed / temperature) at the token."""
+    params, rows = make_params('qwen2'), make_rows()
+    out = score(params, rows, config=CONFIGS['qwen2'])
+    logits = np.asarray(out.hidden) @ np.asarray(params['embed']).T
+    logits /= np.asarray(rows.temperature)[:, None, None]
+    logp = jax.nn.log_softmax(logits, axis=-1)
+    picked = np.take_along_axis(np.asarray(logp), np.asarray(rows.tokens)[..., None], -1)[..., 0]
+    np.testing.assert_allclose(on_valid(picked, rows), on_valid(out.logp, rows), atol=1e-5)
+
+  def test_costs_nothing_where_nobody_reads_it(self):
+    params, rows = make_params('qwen2'), make_rows()
+    policy = transformer.make_policy(CONFIGS['qwen2'], head_chunk=7)
+
+    def cost(strip):
+      def loss(params):
+        out = policy.score(params, rows, {})
+        out = out.replace(hidden=None) if strip else out
+        return jnp.sum(out.logp), out.entropy
+      compiled = jax.jit(jax.grad(loss, has_aux=True)).lower(params).compile()
+      return compiled.cost_analysis()['flops'], compiled.memory_analysis().temp_size_in_bytes
+
+    assert cost(strip=False) == cost(strip=True)
+
+
 class TestDecode:
 
   @pytest.mark.parametrize('name', CONFIGS)
