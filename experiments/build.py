@@ -111,7 +111,9 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
       update=_parallel_update(c, step, abstract),
       finish=jax.jit(memory.make_finish(memories), donate_argnums=0,
                      out_shardings=_state_place(c, abstract)),
-      num_fresh=stores.num_fresh(c, recipe),
+      num_fresh=stores.num_fresh(c, recipe), allocate=sampling.allocator(
+          spec.resolve(tables.TABLES, c.allocator, 'config.allocator', 'allocator'),
+          recipe.memories),
       init=_placed(c, init, abstract), abstract=abstract, compiles=counter,
       fingerprint=fingerprint(c), columns=names[0], offsets=names[1])
   return run, model
@@ -199,8 +201,12 @@ def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
   rows = per_cell * c.rollout.responses
   # Rows of a compensation stand alone, each with its prompt; one program serves both batches.
   alone = c.compensation.name != 'no_store'
+  num_cells = -(-num_groups // per_cell)
+  if c.rollout.extra_rows:
+    # A cell is closed by its prompts, or by its rows when less than a largest group is free.
+    num_cells += -(-sampling.most_rows(c) // (rows - c.allocator.most + 1))
   return cells.Layout(
-      devices=num_devices, cells=-(-num_groups // (per_cell * num_devices)),
+      devices=num_devices, cells=-(-num_cells // num_devices),
       rows=rows, prompts=rows if alone else per_cell,
       spans=cells.spans(c.rollout.max_tokens))
 

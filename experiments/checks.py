@@ -17,7 +17,8 @@ def check(c: ml_collections.ConfigDict) -> None:
       ('num_steps', c.num_steps, 0), ('rollout.prompts', r.prompts, 1),
       ('rollout.responses', r.responses, 1), ('rollout.max_tokens', r.max_tokens, 1),
       ('rollout.slots', r.slots, 1), ('rollout.slots_per_prompt', r.slots_per_prompt, 1),
-      ('rollout.max_rounds', r.max_rounds, 1), ('batch.epochs', c.batch.epochs, 1),
+      ('rollout.max_rounds', r.max_rounds, 1), ('rollout.extra_rows', r.extra_rows, 0),
+      ('batch.epochs', c.batch.epochs, 1),
       ('batch.minibatches', c.batch.minibatches, 1),
       ('verify.num_workers', c.verify.num_workers, 1),
       ('model.warm_start_steps', c.model.warm_start_steps, 0),
@@ -56,6 +57,8 @@ def check(c: ml_collections.ConfigDict) -> None:
         'config.reward has kl_in_reward, which reads log-probabilities, and config.score_first is '
         'False; set --config.score_first=True.')
   stores.check(c)
+  if r.extra_rows:
+    _extra_rows(c)
   steps.check(c)
   if not c.losses:
     raise ValueError('config.losses is empty; a run needs at least one loss term.')
@@ -78,3 +81,19 @@ def check(c: ml_collections.ConfigDict) -> None:
     raise ValueError(
         f'config.parallel.fsdp is {c.parallel.fsdp}; it needs parallel.kind mesh and must divide '
         f'the {num_devices} devices.')
+
+
+def _extra_rows(c):
+  r, part = c.rollout, c.allocator
+  if part.name == 'no_extra' or r.max_rounds > 1:
+    raise ValueError(
+        f'config.rollout.extra_rows is {r.extra_rows}, but config.allocator is {part.name!r} and '
+        f'rollout.max_rounds {r.max_rounds}; it needs an allocator that buys, and one round.')
+  if part.add > r.responses:
+    raise ValueError(
+        f'config.allocator.add is {part.add}; a round samples at most rollout.responses '
+        f'{r.responses} of a prompt.')
+  if not r.responses <= part.most <= c.batch.cell_rows // r.responses * r.responses:
+    raise ValueError(
+        f'config.allocator.most is {part.most}; it must be at least rollout.responses '
+        f'{r.responses} and fit into the whole groups of batch.cell_rows {c.batch.cell_rows}.')

@@ -10,12 +10,14 @@ from rlvr import types
 from rlvr.policy import heads
 from rlvr.samplers import decode
 from rlvr.train import parallel
+from rlvr.train import prepare
 
 
 class Sampler:
   """(params, prompts, key, version, greedy, counts) -> (Rollout, Stats), once a device.
 
-  counts: i32[P], responses of each prompt; None is rollout.responses for all.
+  counts: i32[P], responses of each prompt, at most rollout.responses; None is as
+  many for all. A prompt's rows stand together whatever the counts.
   """
 
   def __init__(self, c: ml_collections.ConfigDict, policy: types.Policy, stop_ids, counter):
@@ -29,19 +31,35 @@ class Sampler:
 
   def __call__(self, params, prompts, key, version, greedy, counts=None):
     num_prompts, num_responses = prompts.id.shape[0], self._c.responses
-    counts = jnp.full(num_prompts, num_responses) if counts is None else jnp.asarray(counts)
     rollout, _ = decode.grow(decode.begin(
         prompts, num_prompts * num_responses, self._c.max_tokens,
-        temperature=self._c.temperature), counts)
+        temperature=self._c.temperature), jnp.full(num_prompts, num_responses))
+    place = jnp.arange(rollout.where.shape[0]) % num_responses  # within the prompt
+    if counts is not None:
+      rollout = rollout.replace(where=place < jnp.asarray(counts)[rollout.prompt])
     if greedy:  # the first response of each prompt
-      first = jnp.arange(rollout.where.shape[0]) % num_responses == 0
-      rollout = rollout.replace(temperature=jnp.where(first, 0.0, rollout.temperature))
+      rollout = rollout.replace(temperature=jnp.where(place == 0, 0.0, rollout.temperature))
     if self._num_devices == 1:
       return self._one(params, rollout, key, version)
     split = parallel.split_rows(rollout, self._num_devices)
     keys = parallel.device_keys(key, self._num_devices)
     rollout, stats = self._each(params, split, keys, version)
     return parallel.join_rows(rollout), stats
+
+
+def allocator(part, memories):
+  """(state, rollout, left) -> i32[P]: the part on a graded rollout with what memories read."""
+  def allocate(state, rollout, left):
+    rollout = prepare.with_step(rollout, state.step)
+    for memory in memories:
+      rollout = memory.read(rollout, state)
+    return part(rollout, left)
+  return jax.jit(allocate)
+
+
+def most_rows(c: ml_collections.ConfigDict) -> int:
+  """B, the rows of a batch: all responses, and what an allocator may buy beside them."""
+  return c.rollout.prompts * c.rollout.responses + c.rollout.extra_rows
 
 
 def abstract_rollout(
@@ -52,7 +70,7 @@ def abstract_rollout(
 
   columns, offsets: what the verifier names (rollouts.column_names, offset_names).
   """
-  num_prompts, num_rows = c.rollout.prompts, c.rollout.prompts * c.rollout.responses
+  num_prompts, num_rows = c.rollout.prompts, most_rows(c)
   row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
   tokens = c.rollout.max_tokens
   prompts = types.Prompts(

@@ -63,7 +63,7 @@ def memories(
   rollout = sampling.abstract_rollout(c, c.rollout.prompt_buckets[-1], columns, offsets)
   rollout = jax.eval_shape(plain, rollout, state)[1]
   like = jax.eval_shape(lambda r: compose.stored_fields(compose.stamped(r, r.reward)), rollout)
-  num_rows, result = c.rollout.prompts * c.rollout.responses, []
+  num_rows, result = sampling.most_rows(c), []
   if recipe.replay is not None:
     result.append(compose.remember_fresh(recipe.replay, like, num_rows * c.replay.max_age))
   if recipe.compensation is not None:

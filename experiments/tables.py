@@ -4,6 +4,7 @@ import ml_collections
 
 from rlvr import advantages
 from rlvr import aggregate
+from rlvr import allocators
 from rlvr import corrections
 from rlvr import envs
 from rlvr import losses
@@ -22,6 +23,7 @@ from rlvr.train import slow_fast
 TABLES = {
     'advantage': advantages.ADVANTAGES,
     'aggregate': aggregate.AGGREGATES,
+    'allocator': allocators.ALLOCATORS,
     'clip': losses.CLIPS,
     'correction': corrections.CORRECTIONS,
     'env': envs.ENVS,
@@ -40,13 +42,16 @@ TABLES = {
     'transform': transforms.TRANSFORMS,
     'value': critic.CRITICS,
     'verifier': verifiers.VERIFIERS,
+    'weight': losses.WEIGHTS,
 }
 
-def term(part, *, coef: float = 1.0, mask=masks.policy_tokens, aggregate=None):
+def term(part, *, coef: float = 1.0, mask=None, aggregate=None):
   """One entry of config.losses: the part, its coefficient, tokens and average.
 
+  mask: a part of MASKS, or None for the tokens that the term is about.
   aggregate: a spec, or None to share config.aggregate, whatever is chosen there.
   """
+  mask = mask or masks.MASKS[losses.OWN_MASKS.get(part[spec.NAME], 'policy_tokens')]
   config = ml_collections.ConfigDict({'term': part, 'coef': coef, 'mask': spec.spec(mask)})
   if aggregate is not None:
     config.aggregate = aggregate

@@ -8,6 +8,7 @@ import ml_collections
 from experiments import tables
 from rlvr import advantages
 from rlvr import aggregate
+from rlvr import allocators
 from rlvr import corrections
 from rlvr import envs
 from rlvr import losses
@@ -64,7 +65,9 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.rollout.slots = 64  # rows in flight on a device
   c.rollout.slots_per_prompt = 8  # 1 refills slot by slot; G shares a prompt's keys
   c.rollout.max_rounds = 1  # above 1: dynamic sampling, rounds until P mixed groups
+  c.rollout.extra_rows = 0  # that c.allocator may buy beside the P x G
 
+  c.allocator = spec.spec(allocators.no_extra)  # who gets further responses, seeing the first
   c.reward = spec.spec(rewards.outcome)
   c.advantage = spec.spec(advantages.grpo)
   c.transform = spec.spec(transforms.none)

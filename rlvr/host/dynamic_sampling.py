@@ -55,14 +55,17 @@ def rounds(
     metrics.append(sampled.metrics)
   merged = _merge(kept, num_prompts)
   total = sum(len(prompts) for _, prompts in kept)
-  summed = {key: sum(m[key] for m in metrics) for key in metrics[0]}
-  for key in summed:
-    if not key.startswith(('seconds/', 'sampled_', 'iterations')):
-      summed[key] /= len(metrics)  # shares
-  summed |= {'rounds': float(len(metrics)), 'groups_drawn': float(drawn),
-             'groups_kept': float(min(total, num_prompts)),
-             'groups_dropped': float(drawn - min(total, num_prompts))}
-  return merged._replace(metrics=summed)
+  return merged._replace(metrics=summed(metrics) | {
+      'rounds': float(len(metrics)), 'groups_drawn': float(drawn),
+      'groups_kept': float(min(total, num_prompts)),
+      'groups_dropped': float(drawn - min(total, num_prompts))})
+
+
+def summed(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+  """The metrics of several rounds as one: seconds and counts are summed, shares averaged."""
+  total = {key: sum(m[key] for m in metrics) for key in metrics[0]}
+  return {key: x if key.startswith(('seconds/', 'sampled_', 'iterations')) else x / len(metrics)
+          for key, x in total.items()}
 
 
 def _merge(kept, num_prompts):

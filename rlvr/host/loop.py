@@ -22,6 +22,7 @@ from rlvr.host import compiles
 from rlvr.host import data
 from rlvr.host import dynamic_sampling
 from rlvr.host import evaluate
+from rlvr.host import extra_rounds
 from rlvr.host import interrupt
 from rlvr.host import metrics as metrics_lib
 from rlvr.host import progress as progress_lib
@@ -43,6 +44,7 @@ class Run(NamedTuple):
     update: (state, batch) -> (state, metrics); donates the state.
     finish: (state, rollout, metrics) -> the state of the next step; donates the state.
     num_fresh: (state) -> prompts to sample in its step, the others being replayed.
+    allocate: (state, rollout, left) -> i32[P] further rows to buy, at most `left`.
     init: () -> TrainState of step 0.
     abstract: its shapes.
     compiles: counts the programs compiled so far.
@@ -60,6 +62,7 @@ class Run(NamedTuple):
   update: Callable[..., Any]
   finish: Callable[..., Any]
   num_fresh: Callable[[types.TrainState], Any]
+  allocate: Callable[..., Any]
   init: Callable[[], types.TrainState]
   abstract: types.TrainState
   compiles: compiles.Counter
@@ -122,13 +125,14 @@ def train(run: Run, *, resumed: bool) -> types.TrainState:
 
 
 def sample_phase(run, state, pool, stream) -> rollouts.Sampled:
-  """One batch of graded rollouts, in as many rounds as dynamic sampling needs."""
+  """One batch of graded rollouts, in as many rounds as it takes."""
   c = run.config.rollout
   key = jax.random.fold_in(jax.random.fold_in(state.key, state.step), 0)
   num_fresh = int(run.num_fresh(state))
 
-  def one_round(tasks, number):
-    counts = np.where(np.arange(c.prompts) < len(tasks), c.responses, 0)
+  def one_round(tasks, number, counts=None):
+    if counts is None:
+      counts = np.where(np.arange(c.prompts) < len(tasks), c.responses, 0)
     tasks = [*tasks, *tasks[:1] * (c.prompts - len(tasks))]  # shapes stay; these get no rows
     sample = functools.partial(
         _sample, run, state, jax.random.fold_in(key, number), False, counts=counts)
@@ -137,7 +141,12 @@ def sample_phase(run, state, pool, stream) -> rollouts.Sampled:
         columns=run.columns, offsets=run.offsets)
 
   draw = lambda num: [run.env.train[int(i)] for i in stream.take(num)]
-  return dynamic_sampling.rounds(draw, one_round, num_prompts=num_fresh, max_rounds=c.max_rounds)
+  if not c.extra_rows:
+    return dynamic_sampling.rounds(draw, one_round, num_prompts=num_fresh, max_rounds=c.max_rounds)
+  tasks = draw(num_fresh)
+  return extra_rounds.extra_rounds(
+      one_round(tasks, 0), lambda counts, number: one_round(tasks, number, counts),
+      functools.partial(run.allocate, state), num_extra=c.extra_rows)
 
 
 def evaluation(run, state, pool) -> dict[str, float]:

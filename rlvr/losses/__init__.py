@@ -6,15 +6,19 @@ from rlvr.losses import clips
 from rlvr.losses import diagnostics
 from rlvr.losses import entropy
 from rlvr.losses import kl
-from rlvr.losses import kl_convex as kl_convex_lib
+from rlvr.losses import two_anchors
 from rlvr.losses import policy_terms
+from rlvr.losses import probability_weights
 from rlvr.losses import ratios
 from rlvr.losses import value
+from rlvr.losses import weights
 
 surrogate = policy_terms.surrogate
 policy_gradient = policy_terms.policy_gradient
+score_function = policy_terms.score_function
+mix_ppg = policy_terms.mix_ppg
 kl_loss = kl.kl_loss
-kl_convex = kl_convex_lib.kl_convex
+kl_convex = two_anchors.kl_convex
 entropy_bonus = entropy.entropy_bonus
 hidden_align = alignment.hidden_align
 value_loss = value.value_loss
@@ -23,13 +27,19 @@ staleness = diagnostics.staleness
 
 LOSSES = spec.make_table(
     surrogate, policy_gradient, kl_loss, entropy_bonus, hidden_align, value_loss,
-    kl_convex)
+    kl_convex, score_function, mix_ppg)
 RATIOS = ratios.RATIOS
 CLIPS = clips.CLIPS
+WEIGHTS = spec.make_table(
+    weights.cispo, weights.dis, weights.pnpo, weights.topr, probability_weights.dppo_tv,
+    probability_weights.dppo_kl, probability_weights.reco_scale)
 KL_ESTIMATORS = kl.KL_ESTIMATORS
 
 # Terms without gradient where the advantage is 0; `prepare` may leave such rows out.
-ADVANTAGE_ONLY = frozenset({'surrogate', 'policy_gradient'})
+ADVANTAGE_ONLY = frozenset({'surrogate', 'policy_gradient', 'score_function', 'mix_ppg'})
 
 # Terms whose gradient is the critic's: taken by its own optimiser, apart from the policy's.
 CRITIC_TERMS = frozenset({'value_loss'})
+
+# Masks of terms that are not about all of the policy's tokens, by name.
+OWN_MASKS = {'value_loss': 'graded_tokens'}

@@ -2,7 +2,7 @@
 
 from rlvr import spec
 from rlvr.selection import filters
-from rlvr.selection import rorecomp as rorecomp_lib
+from rlvr.selection import priority
 
 keep_all = filters.keep_all
 graded_rows = filters.graded_rows
@@ -10,6 +10,6 @@ mixed_groups = filters.mixed_groups
 overlong_filter = filters.overlong_filter
 live_groups = filters.live_groups
 drop_pivot = filters.drop_pivot
-rorecomp = rorecomp_lib.rorecomp
+rorecomp = priority.rorecomp
 
 SELECTION = spec.make_table(*filters.FILTERS, rorecomp)

@@ -8,7 +8,7 @@ import pytest
 from rlvr import losses
 from rlvr import testing
 from rlvr.losses import kl
-from rlvr.losses.kl_convex import base_share
+from rlvr.losses import two_anchors
 
 LOGP, BASE, LAST = -1.0, -1.5, -.25
 
@@ -29,7 +29,7 @@ class TestBaseShare:
   def test_worked(self):
     steps = jnp.array([0, 50, 51, 60, 61, 70, 90, 91, 500])
     np.testing.assert_allclose(
-        base_share(steps), [1, 1, .9, .9, .8, .8, .6, .5, .5], rtol=1e-6)
+        two_anchors.base_share(steps), [1, 1, .9, .9, .8, .8, .6, .5, .5], rtol=1e-6)
 
 
 class TestKlConvex:
