@@ -124,7 +124,7 @@ class Batch:
     where: bool[n], the place holds a row.
     tokens, valid, mask: [n, T], as in `Rollout`.
     temperature: f32[n], at least a small positive number.
-    rollout_logp: f32[n, T]; old_logp, ref_logp, value: f32[n, T] or None.
+    rollout_logp: f32[n, T]; old_logp, ref_logp, gen_logp, value: f32[n, T] or None.
     advantages: f32[n, T].
     correction: f32[n, T], the sampler-mismatch weight, 1 where unused.
     reward: f32[n]; version: i32[n, T].
@@ -151,6 +151,7 @@ class Batch:
   correction: Array | None = None
   old_logp: Array | None = None
   ref_logp: Array | None = None
+  gen_logp: Array | None = None
   value: Array | None = None
   query_ids: Array | None = None
   teacher_prompts: Prompts | None = None

@@ -6,10 +6,10 @@ from rlvr.losses import clips
 from rlvr.losses import diagnostics
 from rlvr.losses import entropy
 from rlvr.losses import kl
-from rlvr.losses import two_anchors
 from rlvr.losses import policy_terms
 from rlvr.losses import probability_weights
 from rlvr.losses import ratios
+from rlvr.losses import two_anchors
 from rlvr.losses import value
 from rlvr.losses import weights
 

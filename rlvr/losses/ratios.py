@@ -39,6 +39,22 @@ def sequence_log_ratio(logp: Array, old_logp: Array, mask: Array) -> Array:
   return groups.row_mean(log_ratio(logp, old_logp, mask), mask)
 
 
+def prefix_log_weight(logp: Array, old_logp: Array, mask: Array) -> Array:
+  """f32[n, T]: the mean of logp - old_logp over the mask's tokens up to t; 0 off the mask.
+
+  Sums in f32. At the first token it is the token's log-ratio, at the last the
+  response's `sequence_log_ratio`.
+  """
+  total = jnp.cumsum(log_ratio(logp, old_logp, mask), axis=1)
+  return groups.zero_off(total / jnp.maximum(jnp.cumsum(mask != 0, axis=1), 1), mask)
+
+
+def live_one(logp: Array, mask: Array) -> Array:
+  """exp(logp - frozen(logp)) f32[n, T]: of value 1, with the gradient of logp on the mask."""
+  own = on_mask(logp, mask)
+  return jnp.exp(own - jax.lax.stop_gradient(own))
+
+
 def old_logp(out: types.PolicyOutput, cell: types.Batch) -> Array:
   """f32[n, T]: the old policy's; where it was not scored, the frozen out.logp.
 
@@ -91,9 +107,43 @@ def sequence_token_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
 
   Source: GSPO (arXiv 2507.18071), the token variant.
   """
-  own = on_mask(out.logp, cell.mask)
   value = jax.lax.stop_gradient(sequence_ratio(out, cell))
-  return value * jnp.exp(own - jax.lax.stop_gradient(own))
+  return value * live_one(out.logp, cell.mask)
+
+
+def gmpo_ratio(
+    out: types.PolicyOutput, cell: types.Batch, *, low: float = 0.4, high: float = 0.4
+) -> Array:
+  """s = exp(mean_t d_t): clipped token by token, then averaged, so that `no_clip` goes with it.
+
+  d = min(logp - old_logp, high) where A >= 0, max(logp - old_logp, -low) where A < 0:
+  clipped only where the advantage pushes, as in PPO. Weighed by
+  `aggregate.seq_mean_token_mean`, a token receives -A s / len per row, 0 if clipped.
+
+  Args:
+    out: reads logp.
+    cell: reads old_logp, mask, advantages, of one sign in a response (undefined in
+      the paper where tokens differ: here each is clipped on its own side).
+    low, high: nats, at least 0; 0.4 is a band [0.670, 1.492] of the ratio.
+
+  Returns:
+    f32[n, T]; 1 off the mask.
+
+  Raises:
+    ValueError: low or high is negative.
+
+  Source: GMPO (arXiv 2507.20673). Provenance: code read (verl core_algos.py,
+  geo_mean); paper from knowledge.
+  """
+  if low < 0 or high < 0:
+    raise ValueError(f'gmpo_ratio: low={low} and high={high} must be at least 0 (nats).')
+  delta = log_ratio(out.logp, old_logp(out, cell), cell.mask)
+  up = groups.zero_off(cell.advantages, cell.mask) >= 0
+  cut = jnp.where(up, delta > high, delta < -low)
+  # Selected rather than minimised: a tie of the two would halve the gradient.
+  delta = jnp.where(cut, jnp.where(up, high, -low), delta)
+  log_s = jnp.minimum(groups.row_mean(delta, cell.mask), MAX_SEQUENCE_LOG_RATIO)
+  return _on_tokens(jnp.exp(log_s), cell.mask)
 
 
 def response_ratio(out: types.PolicyOutput, cell: types.Batch) -> Array:
@@ -150,4 +200,5 @@ def _on_tokens(row, mask):
 
 
 RATIOS = spec.make_table(
-    token_ratio, sequence_ratio, sequence_token_ratio, response_ratio, proxy_ratio)
+    token_ratio, sequence_ratio, sequence_token_ratio, gmpo_ratio, response_ratio,
+    proxy_ratio)

@@ -181,7 +181,7 @@ def trim(cells: types.Batch, span: int) -> types.Batch:
   if span == width:
     return cells
   per_token = ('tokens', 'valid', 'mask', 'rollout_logp', 'advantages', 'version', 'weights',
-               'correction', 'old_logp', 'ref_logp', 'value', 'query_ids')
+               'correction', 'old_logp', 'ref_logp', 'gen_logp', 'value', 'query_ids')
   cut = lambda x: x[:, :, :span]
   changes = {name: jax.tree.map(cut, getattr(cells, name)) for name in per_token}
   extras = {name: cut(x) if x.ndim >= 3 and x.shape[2] == width else x

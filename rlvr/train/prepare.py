@@ -185,7 +185,7 @@ def _lay_out(rollout, keep, weights, layout):
   prompts, prompt, group = cells_lib.localise(rollout, table, layout.prompts)
   per_row = {name: getattr(rollout, name) for name in (
       'tokens', 'valid', 'mask', 'temperature', 'rollout_logp', 'advantages', 'reward', 'version',
-      'old_logp', 'ref_logp', 'value', 'extras')}
+      'old_logp', 'ref_logp', 'gen_logp', 'value', 'extras')}
   rows = cells_lib.take(per_row | {'weights': weights}, table)
   return types.Batch(
       prompts=prompts, prompt=prompt, group=group, where=table < keep.shape[0], used=used,

@@ -21,6 +21,7 @@ EDITS = {
     'hidden_align': _with_anchors,
     'value_loss': lambda out, cell: (
         out.replace(value=out.entropy), cell.replace(value=cell.ref_logp)),
+    'mix_ppg': lambda out, cell: (out, cell.replace(gen_logp=cell.rollout_logp)),
     'kl_convex': lambda out, cell: (out, cell.replace(extras={
         'prev_logp': cell.rollout_logp, 'step': jnp.array([0, 55, 70, 500])})),
 }
@@ -41,6 +42,12 @@ def test_ratio(name):
 @pytest.mark.parametrize('name', losses.CLIPS)
 def test_clip(name):
   part = functools.partial(losses.surrogate, clip=losses.CLIPS[name])
+  contracts.check_loss(part, advantage_only=True)
+
+
+@pytest.mark.parametrize('name', losses.WEIGHTS)
+def test_weight(name):
+  part = functools.partial(losses.score_function, weight=losses.WEIGHTS[name])
   contracts.check_loss(part, advantage_only=True)
 
 
