@@ -25,7 +25,7 @@ def get_config(arg=None):
   c = base.defaults(arg)
   tiny = tables.parse(arg).get('size') == 'tiny'
   c.env = spec.spec(envs.sum_chain_tiny if tiny else envs.sum_chain)
-  marker = (28,)  # '=' in SmolLM2's vocabulary
+  marker = (45,)  # '=' in SmolLM2's vocabulary
   if tiny:
     c.rollout.max_tokens = 8  # '10+5=15' and a stop token
     c.num_steps = 100

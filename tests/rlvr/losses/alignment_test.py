@@ -1,15 +1,28 @@
 """Hidden-Align: the card's worked values, what must hold, and the term inside a step."""
 
+import functools
+import pathlib
+import sys
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from rlvr import aggregate
-from rlvr import losses
-from rlvr import masks
-from rlvr import testing
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'train'))
+
+import direct  # noqa: E402
+
+from rlvr import aggregate  # noqa: E402
+from rlvr import losses  # noqa: E402
+from rlvr import masks  # noqa: E402
+from rlvr import testing  # noqa: E402
+from rlvr.train import prepare  # noqa: E402
+from rlvr.train import update  # noqa: E402
+
+TOKENS = [[4, 4, 9, 4], [4, 9, 4], [4, 4, 4, 9], [4, 9]] + [[4, 4, 9], [4, 9, 4]] * 2 + [[4, 9]] * 4
 
 
 def cell_of(ok, group=None):
@@ -54,7 +67,8 @@ class WorkedTest(chex.TestCase):
     grad = jax.grad(total)(hidden, cell_of(OK))
     for index in np.ndindex(4, 3):
       moved = [total(hidden.at[index].add(s), cell_of(OK)) for s in (step, -step)]
-      np.testing.assert_allclose((moved[0] - moved[1]) / (2 * step), grad[index], rtol=1e-2, atol=1e-3)
+      np.testing.assert_allclose(
+          (moved[0] - moved[1]) / (2 * step), grad[index], rtol=1e-2, atol=1e-3)
 
   def test_the_centroid(self):
     """u = e1, e2, e1: S = (2, 1), 1 - mean u . S / |S| = 1 - (2 + 1 + 2) / (3 sqrt 5)."""
@@ -148,3 +162,54 @@ class PropertiesTest(chex.TestCase):
       losses.hidden_align(out, cell_of(OK), {})
     with pytest.raises(ValueError, match="mode='mean' must be one of pairwise, centroid"):
       losses.hidden_align(out, cell_of(OK), {}, mode='mean')
+
+
+class StepTest(chex.TestCase):
+  """The term inside `update`, in cells, beside a policy gradient."""
+
+  def moved(self, rewards, coef, num_cells=4, marker=(9,)):
+    rollout = direct.make_rollout(rewards, tokens=TOKENS)
+    state = direct.make_state(rollout, knobs={'coef_pg': 1.0, 'coef_align': coef})
+    hidden = jax.random.normal(jax.random.key(8), rollout.tokens.shape + (3,))
+    state = state.replace(params=state.params | {'hidden': hidden})
+
+    def score(params, rows, knobs):
+      out = direct.score(params, rows, knobs)
+      return out.replace(hidden=params['hidden'][rows.extras['row']][:, :rows.tokens.shape[1]])
+
+    policy = direct.POLICY._replace(score=score)
+    recipe = direct.make_recipe(terms={
+        'pg': prepare.Term(losses.policy_gradient, masks.policy_tokens, aggregate.token_mean),
+        'align': prepare.Term(
+            losses.hidden_align, functools.partial(masks.answer_anchor, marker=marker),
+            aggregate.prompt_mean_token_mean)}, advantage_only=False)
+    layout = direct.make_layout(num_cells=num_cells, rows=16 // num_cells, spans=(4,))
+    batches, _, _ = jax.jit(prepare.make_prepare(recipe, policy, layout))(rollout, state)
+    step = jax.jit(update.make_update(policy, recipe.terms, optax.sgd(1.0), layout))
+    new, metrics = step(state, batches[0])
+    difference = jax.tree.map(lambda a, b: np.asarray(a - b), state.params, new.params)
+    return difference['logp'], difference['hidden'], metrics, hidden
+
+  def test_the_gradient_in_cells_is_that_of_the_whole(self):
+    rewards = [[1, 1, 0, 1], [1, 0, 1, 0], [1, 0, 0, 0]]
+    _, grad, metrics, hidden = self.moved(rewards, 0.5)
+    at = np.array([2, 1, 3, 1, 2, 1, 2, 1, 1, 1, 1, 1])  # where the marker starts
+    ok = np.array([1, 1, 0, 1, 1, 0, 1, 0, 0, 0, 0, 0])
+    cell = cell_of(ok, np.repeat(np.arange(3), 4))
+    chosen = hidden[np.arange(12), at]
+    value, expected = jax.value_and_grad(total)(chosen, cell)
+    np.testing.assert_allclose(metrics['align/loss'], value, rtol=1e-5)
+    np.testing.assert_allclose(metrics['anchor_cosine'], 1 - value, rtol=1e-5)
+    np.testing.assert_allclose(grad[np.arange(12), at], .5 * expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(np.delete(grad.reshape(48, 3), np.arange(12) * 4 + at, 0), 0)
+
+  def test_without_coefficient_or_pairs_only_the_policy_gradient_is_left(self):
+    rewards = [[1, 1, 0, 1], [1, 0, 1, 0], [1, 0, 0, 0]]
+    with_term, _, _, _ = self.moved(rewards, 0.5)
+    without, grad, _, _ = self.moved(rewards, 0.0)
+    np.testing.assert_array_equal(grad, 0)
+    np.testing.assert_array_equal(with_term, without)  # its log-probs are not the term's
+    unpaired, grad, metrics, _ = self.moved(rewards, 0.5, marker=(7,))
+    np.testing.assert_array_equal(grad, 0)
+    np.testing.assert_array_equal(unpaired, without)
+    assert metrics['align/loss'] == 0 and metrics['skipped'] == 0
