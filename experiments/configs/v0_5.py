@@ -29,6 +29,7 @@ def get_config(arg=None):
   c.rollout.slots_per_prompt = 4
   c.eval.pass_at = (1, 3)
   c.rollout.extra_rows = 32
+  c.batch.cell_rows = 32  # room beside a group of 16
   c.allocator = spec.spec(allocators.osla, add=4, low=0.0, high=1.0)  # outcomes are 0 or 1
   c.memory.success_rate = spec.spec(memories.success_rate)
   c.advantage = spec.spec(advantages.v0_5, low=0.0, high=1.0)

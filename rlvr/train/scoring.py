@@ -29,7 +29,9 @@ def score_cells(batch, recipe, policy, layout, state):
     batch = batch.replace(extras=batch.extras | {'prev_logp': logp(state.anchors['prev'])})
   if batch.old_logp is None:
     return batch, {}
-  flat = [x.reshape(-1, x.shape[-1]) for x in (batch.old_logp, batch.rollout_logp, batch.mask)]
+  # A stored row's sampler is compared with the trainer of its own step.
+  written = batch.old_logp if batch.gen_logp is None else batch.gen_logp
+  flat = [x.reshape(-1, x.shape[-1]) for x in (written, batch.rollout_logp, batch.mask)]
   correction = recipe.correction(*flat).reshape(batch.mask.shape)
   metrics = {} if recipe.readings is None else recipe.readings(*flat)
   if old.known is not None:

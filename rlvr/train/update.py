@@ -47,7 +47,8 @@ def make_update(
           # A name that two terms share says whose it is.
           sums[f'{name}/{key}' if key in sums else key] = _weighted(metric, weight)
       counted = jnp.where(cell.where[:, None], cell.mask, 0.0)
-      logp = out.logp if cell.old_logp is None else cell.old_logp
+      # Sampler and trainer are compared under the weights that wrote the token.
+      logp = next(x for x in (cell.gen_logp, cell.old_logp, out.logp) if x is not None)
       metrics = diagnostics.mismatch(logp, cell.rollout_logp, cell.mask)
       for key, metric in {'entropy': out.entropy, **metrics}.items():
         sums[key] = _weighted(jax.lax.stop_gradient(metric), counted)
