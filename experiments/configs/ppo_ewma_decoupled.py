@@ -6,8 +6,9 @@ Source: exact old logits and revised PPO-EWMA (arXiv 2605.12070), from a third-p
 article, partly reconstructed. The ratio is taken to a moving average of the last
 versions, which starts again when too many tokens are cut; the gap from it to the
 sampler is a frozen gate and weight. Exact old logits are ":memory.old=snapshots"
-with --config.score_old=snapshots. Expect a run like grpo.py on the toy, and
-mismatch_kl above 0 from the second step: the average lags behind the sampler.
+with --config.score_old=snapshots. Expect on the toy an outcome from 0.25
+to 0.45 in its 60 steps, and mismatch_kl above 0 from the second: the average lags
+behind the sampler.
 """
 
 from experiments import tables
