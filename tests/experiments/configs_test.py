@@ -97,7 +97,9 @@ class TestEveryFile:
     assert rows[0]['compiles'] == rows[1]['compiles'] == 3
     trained = [row for row in rows if not row['skipped']]
     for row in trained:
-      assert row['grad_norm'] >= 0 and abs(row['mismatch_kl']) < 1e-9
+      assert row['grad_norm'] >= 0
+      # An averaged old policy lags behind the sampler by design.
+      assert name == 'ppo_ewma_decoupled' or abs(row['mismatch_kl']) < 1e-9
     if 'losses.kl=kl_loss' in more:  # in the first step the policy is the reference
       assert trained[0]['kl/loss'] == 0
 
