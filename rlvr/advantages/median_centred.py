@@ -56,7 +56,7 @@ def mc_grpo(
   std = groups.std(reward, rollout.group, where)
   if scale == 'std':
     return centred / (std + eps)
-  spread, _ = order.pivot(jnp.abs(centred), rollout.group, where)
+  spread = groups.median(jnp.abs(centred), rollout.group, where, lower=True)
   if fallback == 'std':
     spread = jnp.where(spread > 0, spread, std)
   return centred / (spread + eps)

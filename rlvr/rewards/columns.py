@@ -5,6 +5,7 @@ in the order of their names. A column that does not apply to a row is 0 there.
 """
 
 import jax
+import jax.numpy as jnp
 
 from rlvr import groups
 from rlvr import types
@@ -20,7 +21,8 @@ def graded_columns(rollout: types.Rollout) -> Array:
   """
   if rollout.columns is None:
     raise ValueError('rollout.columns is None; a reward is formed after verification.')
-  where = types.graded(rollout)[:, None] & (rollout.columns == rollout.columns)
+  # A NaN is a reward that nobody gave.
+  where = types.graded(rollout)[:, None] & ~jnp.isnan(rollout.columns)
   if rollout.column_where is not None:
     where &= rollout.column_where
   return groups.zero_off(rollout.columns, where)

@@ -75,5 +75,5 @@ class TestRefusals:
   @pytest.mark.parametrize('name', ['reinforce_pp', 'v0_5'])
   def test_some_need_none(self, name):
     c = config(name)
-    c.rollout.responses, c.rollout.slots_per_prompt = 1, 1
+    c.rollout.responses, c.rollout.slots_per_prompt, c.rollout.extra_rows = 1, 1, 0
     checks.check(c)
