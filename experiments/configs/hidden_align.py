@@ -6,8 +6,8 @@ Source: Right Makes Might (arXiv 2606.03234). Changes from GRPO: the task is a s
 of three numbers, answered by a step and the answer ('2+3+4=' by '5+4=9'), and a
 term of coefficient 0.1 raises the cosine of the last hidden states of a prompt's
 right responses at the token before their last equals sign.
-Expect on the toy an anchor_cosine that rises from 0.9 to 0.99, and an outcome from
-0.2 to 0.5 in its 60 steps.
+Expect on the toy an anchor_cosine from 0.98 in the first ten of its 100 steps to 0.99
+in the last ten, and an outcome from 0.6 to 0.8.
 Provenance: abstract only, reconstructed.
 """
 

@@ -8,9 +8,11 @@ GRPO: the task is a sum of three numbers, answered by a step and the answer
 pitfall; the reward is the most probable quality given the verdicts, and memory
 'items' learns how sharp and how hard each criterion is. Point sizes, a network
 over criterion texts and its warm start are left out. For a budget of criteria a
-group, `--config.reward.budget=3`, and no memory, since selection wants it frozen.
-Expect on the toy an outcome from 0.2 to 0.5 in its 60 steps, and a reward that
-rises with it.
+group, `--config.reward.budget=3 --config.memory.items.learning_rate=0`, since they
+are chosen with the memory frozen.
+Expect on the toy an outcome from 0.6 in the first ten of its 100 steps to 0.8 in the
+last ten, while the mean reward falls from 0.8 to 0.4: criteria that most responses
+meet are learnt to be easy, and a quality is relative to them.
 Provenance: official code read, paper body not.
 """
 

@@ -47,7 +47,8 @@ def rrt(rollout: types.Rollout, *, points: tuple = (), budget: int = 0) -> Array
     points: one number a criterion, in the order of the verifier's names; those
       below 0 are pitfalls, good if absent; their size is not read. () is all good.
     budget: criteria that are judged in a group, chosen by Fisher information; 0
-      for all.
+      for all. The paper chooses with (a, b) frozen; `rrt_items` would learn from
+      all verdicts.
 
   Returns:
     f32[B]; 0 without verdicts and on ungraded rows.
@@ -105,7 +106,7 @@ def rrt_items(
   Args:
     points: as for `rrt`.
     max_criteria: rows of the table; the first J are used.
-    learning_rate, weight_decay: of AdamW.
+    learning_rate, weight_decay: of AdamW; at rate 0 the table stays as it is.
     prior: the pull of log a to 0.
     max_grad_norm: gradients above it are scaled down.
 
@@ -114,10 +115,10 @@ def rrt_items(
 
   Source: as `rrt`; the learning rate is ours, for a table.
   """
-  for option, value in (('learning_rate', learning_rate), ('max_grad_norm', max_grad_norm)):
-    if value <= 0:
-      raise ValueError(f'rrt_items: {option}={value} must be above 0.')
-  for option, value in (('weight_decay', weight_decay), ('prior', prior)):
+  if max_grad_norm <= 0:
+    raise ValueError(f'rrt_items: max_grad_norm={max_grad_norm} must be above 0.')
+  for option, value in (('learning_rate', learning_rate), ('weight_decay', weight_decay),
+                        ('prior', prior)):
     if value < 0:
       raise ValueError(f'rrt_items: {option}={value} must be at least 0.')
   if max_criteria < 1:

@@ -161,7 +161,7 @@ class ItemsTest(chex.TestCase):
     memory = rubric.rrt_items(max_criteria=2)
     with pytest.raises(ValueError, match='max_criteria=2 is less than the 3 criteria'):
       memory.read(make([[1, 0, 1]]), state_of(memory))
-    for options in ({'learning_rate': 0.0}, {'max_grad_norm': 0.0}, {'prior': -1.0},
+    for options in ({'learning_rate': -1.0}, {'max_grad_norm': 0.0}, {'prior': -1.0},
                     {'weight_decay': -1.0}, {'max_criteria': 0}):
       (name, value), = options.items()
       with pytest.raises(ValueError, match=f'rrt_items: {name}={value}'):
