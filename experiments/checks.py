@@ -1,5 +1,7 @@
 """Numbers and combinations of a config that cannot work, each with its sentence."""
 
+import math
+
 import jax
 import ml_collections
 
@@ -8,22 +10,26 @@ from experiments import stores
 from experiments import tables
 from rlvr import advantages
 from rlvr import old_policies
+from rlvr.host import run_dir
 
 
 def check(c: ml_collections.ConfigDict) -> None:
   """Numbers and combinations that cannot work. Raises: ValueError, one sentence each."""
   r = c.rollout
+  _numbers(c)
   for path, value, least in (
       ('num_steps', c.num_steps, 0), ('rollout.prompts', r.prompts, 1),
       ('rollout.responses', r.responses, 1), ('rollout.max_tokens', r.max_tokens, 1),
       ('rollout.slots', r.slots, 1), ('rollout.slots_per_prompt', r.slots_per_prompt, 1),
       ('rollout.max_rounds', r.max_rounds, 1), ('rollout.extra_rows', r.extra_rows, 0),
+      ('rollout.num_draws', r.num_draws, 0),
       ('batch.epochs', c.batch.epochs, 1),
       ('batch.minibatches', c.batch.minibatches, 1),
       ('verify.num_workers', c.verify.num_workers, 1),
       ('model.warm_start_steps', c.model.warm_start_steps, 0),
       ('model.head_chunk', c.model.head_chunk, 1), ('eval.prompts', c.eval.prompts, 0),
       ('eval.every', c.eval.every, 0), ('checkpoint.every', c.checkpoint.every, 0),
+      ('checkpoint.keep', c.checkpoint.keep, 1), ('rollout.top_k', r.top_k, 0),
       ('log.rollouts_every', c.log.rollouts_every, 0), ('parallel.fsdp', c.parallel.fsdp, 1)):
     if value < least:
       raise ValueError(f'config.{path} is {value}; it must be at least {least}.')
@@ -81,6 +87,24 @@ def check(c: ml_collections.ConfigDict) -> None:
     raise ValueError(
         f'config.parallel.fsdp is {c.parallel.fsdp}; it needs parallel.kind mesh and must divide '
         f'the {num_devices} devices.')
+
+
+def _numbers(c):
+  """Numbers that are none, and those with a range of their own."""
+  for field, value in run_dir.flat_config(c.to_dict()).items():
+    if isinstance(value, float) and not math.isfinite(value):
+      raise ValueError(f'config.{field} is {value}; it must be a finite number.')
+  if not c.run_dir.strip():
+    raise ValueError('config.run_dir is empty; name the folder of the run.')
+  if not c.verify.deadline_seconds > 0:
+    raise ValueError(
+        f'config.verify.deadline_seconds is {c.verify.deadline_seconds}; it must be above 0.')
+  for path, value, fits, right in (
+      ('seed', c.seed, 0 <= c.seed < 2**31, 'at least 0 and below 2**31'),
+      ('rollout.top_p', c.rollout.top_p, 0 < c.rollout.top_p <= 1, 'above 0 and at most 1'),
+      ('rollout.min_p', c.rollout.min_p, 0 <= c.rollout.min_p < 1, 'at least 0 and below 1')):
+    if not fits:
+      raise ValueError(f'config.{path} is {value}; it must be {right}.')
 
 
 def _extra_rows(c):

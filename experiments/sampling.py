@@ -9,6 +9,7 @@ import ml_collections
 from rlvr import types
 from rlvr.policy import heads
 from rlvr.samplers import decode
+from rlvr.samplers import draws
 from rlvr.train import parallel
 from rlvr.train import prepare
 
@@ -33,7 +34,8 @@ class Sampler:
     num_prompts, num_responses = prompts.id.shape[0], self._c.responses
     rollout, _ = decode.grow(decode.begin(
         prompts, num_prompts * num_responses, self._c.max_tokens,
-        temperature=self._c.temperature), jnp.full(num_prompts, num_responses))
+        temperature=self._c.temperature, num_draws=self._c.num_draws),
+        jnp.full(num_prompts, num_responses))
     place = jnp.arange(rollout.where.shape[0]) % num_responses  # within the prompt
     if counts is not None:
       rollout = rollout.replace(where=place < jnp.asarray(counts)[rollout.prompt])
@@ -83,7 +85,8 @@ def abstract_rollout(
       rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
       source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
       columns=row(jnp.float32, 1 + len(columns)), column_where=row(bool, 1 + len(columns)),
-      graded=row(bool), extras={name: row(jnp.int32) for name in offsets})
+      graded=row(bool), extras=jax.eval_shape(lambda: draws.empty(
+          num_rows, tokens, c.rollout.num_draws)) | {name: row(jnp.int32) for name in offsets})
 
 
 def truncation(c: ml_collections.ConfigDict) -> heads.Truncation:

@@ -36,6 +36,26 @@ def graded_tokens(rollout: types.Rollout) -> Array:
   return jnp.where(types.graded(rollout)[:, None], policy_tokens(rollout), 0.0)
 
 
+def two_sided_tokens(rollout: types.Rollout, *, right_above: float = 0.5) -> Array:
+  """f32[B, T]: policy tokens of graded rows of groups with right and wrong responses.
+
+  Empty responses leave their group before it is judged. Only such groups can be
+  contrasted, and an aggregate over prompts then counts no other.
+
+  Args:
+    rollout: reads reward, mask, group, graded, where.
+    right_above: a reward above this is right.
+
+  Source: ConSPO (arXiv 2605.12969), reconstructed.
+  """
+  tokens = graded_tokens(rollout)
+  where = jnp.any(tokens != 0, axis=1)
+  reward, _ = inputs.graded_reward(rollout)
+  right = where & (reward > right_above)
+  num_right, num_all = (groups.count(rollout.group, x) for x in (right, where))
+  return jnp.where(((num_right > 0) & (num_right < num_all))[:, None], tokens, 0.0)
+
+
 def last_marker(tokens: Array, mask: Array, marker: tuple) -> Array:
   """i32[B]: where the last occurrence of a marker starts; -1 where there is none.
 
@@ -91,4 +111,4 @@ def answer_anchor(
 
 
 MASKS = spec.make_table(
-    policy_tokens, environment_tokens, valid_tokens, graded_tokens, answer_anchor)
+    policy_tokens, environment_tokens, valid_tokens, graded_tokens, two_sided_tokens, answer_anchor)

@@ -62,6 +62,7 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.rollout.top_k = 0  # 0 keeps all
   c.rollout.top_p = 1.0
   c.rollout.min_p = 0.0
+  c.rollout.num_draws = 0  # further tokens drawn at each prefix, for losses that read them
   c.rollout.slots = 64  # rows in flight on a device
   c.rollout.slots_per_prompt = 8  # 1 refills slot by slot; G shares a prompt's keys
   c.rollout.max_rounds = 1  # above 1: dynamic sampling, rounds until P mixed groups

@@ -3,12 +3,14 @@
 from rlvr import spec
 from rlvr.losses import alignment
 from rlvr.losses import clips
+from rlvr.losses import contrast
 from rlvr.losses import diagnostics
 from rlvr.losses import entropy
 from rlvr.losses import kl
 from rlvr.losses import policy_terms
 from rlvr.losses import probability_weights
 from rlvr.losses import ratios
+from rlvr.losses import sampler_anchor
 from rlvr.losses import two_anchors
 from rlvr.losses import value
 from rlvr.losses import weights
@@ -17,6 +19,8 @@ surrogate = policy_terms.surrogate
 policy_gradient = policy_terms.policy_gradient
 score_function = policy_terms.score_function
 mix_ppg = policy_terms.mix_ppg
+conspo = contrast.conspo
+klpo = sampler_anchor.klpo
 kl_loss = kl.kl_loss
 kl_convex = two_anchors.kl_convex
 entropy_bonus = entropy.entropy_bonus
@@ -27,7 +31,7 @@ staleness = diagnostics.staleness
 
 LOSSES = spec.make_table(
     surrogate, policy_gradient, kl_loss, entropy_bonus, hidden_align, value_loss,
-    kl_convex, score_function, mix_ppg)
+    kl_convex, score_function, mix_ppg, conspo, klpo)
 RATIOS = ratios.RATIOS
 CLIPS = clips.CLIPS
 WEIGHTS = spec.make_table(

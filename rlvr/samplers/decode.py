@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from rlvr import types
 from rlvr.policy import heads
 from rlvr.samplers import choose as choose_lib
+from rlvr.samplers import draws
 from rlvr.samplers import schedule
 
 Array = jax.Array
@@ -58,9 +59,12 @@ class _Loop:
 
 
 def begin(
-    prompts: types.Prompts, num_rows: int, max_tokens: int, *, temperature: float | Array = 1.0
+    prompts: types.Prompts, num_rows: int, max_tokens: int, *,
+    temperature: float | Array = 1.0, num_draws: int = 0,
 ) -> types.Rollout:
   """An empty rollout of `num_rows` free rows and `max_tokens` positions.
+
+  num_draws: further tokens to be drawn at each prefix (see draws.py).
 
   Raises:
     ValueError: no rows, no positions, or prompts without positions.
@@ -71,7 +75,7 @@ def begin(
         f'max_tokens={max_tokens}, prompts {prompts.tokens.shape}.')
   ints, wide = jnp.zeros(num_rows, jnp.int32), jnp.zeros((num_rows, max_tokens))
   return types.Rollout(
-      prompts=prompts, prompt=ints, group=ints, where=jnp.zeros(num_rows, bool),
+      prompts=prompts, extras=draws.empty(num_rows, max_tokens, num_draws), prompt=ints, group=ints, where=jnp.zeros(num_rows, bool),
       tokens=wide.astype(jnp.int32), valid=wide.astype(bool), mask=wide, rollout_logp=wide,
       version=wide.astype(jnp.int32), source=ints, stop=ints,
       temperature=jnp.broadcast_to(jnp.asarray(temperature, jnp.float32), (num_rows,)))
@@ -163,8 +167,8 @@ def sample(
     safe = jnp.minimum(row, num_rows - 1)
 
     # Choose: draw, unless the row already has this token.
-    uniforms = jax.vmap(lambda k, t: jax.random.uniform(jax.random.fold_in(k, t), (2,)))(
-        row_keys[safe], t)
+    keys = jax.vmap(jax.random.fold_in)(row_keys[safe], t)
+    uniforms = jax.vmap(lambda k: jax.random.uniform(k, (2,)))(keys)
     drawn, logp = choose_lib.choose(loop.logits, uniforms, r.temperature[safe], truncation)
     forced = t < started[safe]
     token = jnp.where(forced, r.tokens[safe, t], drawn)
@@ -181,6 +185,8 @@ def sample(
     r = r.replace(
         tokens=put(r.tokens, token), valid=put(r.valid, True), mask=put(r.mask, 1.0),
         rollout_logp=put(r.rollout_logp, logp), version=put(r.version, version),
+        extras=draws.record(
+            r.extras, put, loop.logits, keys, r.temperature[safe], truncation),
         stop=r.stop.at[jnp.where(done, row, num_rows)].set(stop, mode='drop'))
 
     # Decode: every slot moves on one position (idle ones in vain).

@@ -19,6 +19,7 @@ from rlvr import stages
 from rlvr import types
 from rlvr.replay import compose
 from rlvr.replay import stores
+from rlvr.samplers import draws
 from rlvr.train import cells as cells_lib
 from rlvr.train import readings
 from rlvr.train import scoring
@@ -189,7 +190,7 @@ def _lay_out(rollout, keep, weights, layout):
   rows = cells_lib.take(per_row | {'weights': weights}, table)
   return types.Batch(
       prompts=prompts, prompt=prompt, group=group, where=table < keep.shape[0], used=used,
-      **rows), table
+      query_ids=rows['extras'].get(draws.IDS), **rows), table
 
 
 def _score_rows(rollout, recipe, policy, layout, state):

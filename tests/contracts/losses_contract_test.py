@@ -16,11 +16,22 @@ def _with_anchors(out, cell):
   return out.replace(hidden=hidden), cell.replace(weights={'loss': weight})
 
 
+def _with_draws(out, cell):
+  """Two draws a token, NaN off the mask."""
+  both = jnp.stack([out.logp - .1, cell.ref_logp], axis=-1)
+  return out.replace(query_logp=both), cell.replace(
+      reward=jnp.array([1., 0, jnp.nan, 1]),
+      extras={'mc_rollout_logp': both[..., ::-1]})
+
+
 # Fields that a term reads beyond those of the plain case.
 EDITS = {
     'hidden_align': _with_anchors,
     'value_loss': lambda out, cell: (
         out.replace(value=out.entropy), cell.replace(value=cell.ref_logp)),
+    'conspo': lambda out, cell: (out, cell.replace(
+        reward=jnp.array([1., 0, jnp.nan, 1]), extras={'step': jnp.array([0, 5, 50, 500])})),
+    'klpo': _with_draws,
     'mix_ppg': lambda out, cell: (out, cell.replace(gen_logp=cell.rollout_logp)),
     'kl_convex': lambda out, cell: (out, cell.replace(extras={
         'prev_logp': cell.rollout_logp, 'step': jnp.array([0, 55, 70, 500])})),
@@ -31,6 +42,13 @@ EDITS = {
 def test_loss(name):
   contracts.check_loss(losses.LOSSES[name], advantage_only=name in losses.ADVANTAGE_ONLY,
                        edit=EDITS.get(name, lambda out, cell: (out, cell)))
+
+
+@pytest.mark.parametrize('options', [
+    dict(route='sequence'), dict(estimator='binary'),
+    dict(route='sequence', estimator='binary')], ids=str)
+def test_klpo_with_other_options(options):
+  contracts.check_loss(functools.partial(losses.klpo, **options), edit=_with_draws)
 
 
 @pytest.mark.parametrize('name', losses.RATIOS)
