@@ -2,7 +2,6 @@
 
 import functools
 import pathlib
-import types as types_lib
 from typing import Any
 
 import jax
@@ -10,6 +9,8 @@ import jax.numpy as jnp
 import ml_collections
 
 from experiments import checks
+from experiments import placing
+from experiments import questions
 from experiments import sampling
 from experiments import steps
 from experiments import stores
@@ -26,12 +27,10 @@ from rlvr.host import load_weights
 from rlvr.host import loop
 from rlvr.host import rollouts
 from rlvr.host import tokenizer as tokenizer_lib
-from rlvr.host import verify_pool
 from rlvr.policy import tiny
 from rlvr.policy import transformer
 from rlvr.replay import compose
 from rlvr.train import cells
-from rlvr.train import parallel
 from rlvr.train import prepare
 from rlvr.train import slow_fast
 
@@ -66,7 +65,7 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   env = spec.resolve(tables.TABLES, c.env, 'config.env', 'env')()
   model = Model(c)
   # A prompt that cannot fit is found now, not in the middle of a run.
-  tasks = [t for part in (env.train, env.held_out) for t in _first(part, _CHECKED_PROMPTS)]
+  tasks = [t for part in (env.train, env.held_out) for t in questions.first(part, _CHECKED_PROMPTS)]
   rollouts.encode_prompts(model.tokenizer, tasks, c.rollout.prompt_buckets)
 
   policy = make_policy(c, model)
@@ -93,7 +92,7 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
     return state
 
   abstract = jax.eval_shape(lambda: state_of(random_or_loaded(), recipe.memories))
-  names = verdict_names(env)
+  names = questions.verdict_names(c, env)
   memories = (*stores.memories(c, recipe, policy, layout, abstract, *names), *recipe.memories)
   abstract = jax.eval_shape(lambda: state_of(random_or_loaded(), memories))
   check_parts(c, recipe, policy, layout, abstract, *names)
@@ -107,22 +106,16 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
       sample=sampling.Sampler(c, policy, model.tokenizer.stop_ids, counter),
-      prepare=_placed_prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
-      update=_parallel_update(c, step, abstract),
+      prepare=placing.prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
+      update=placing.update(c, step, abstract),
       finish=jax.jit(memory.make_finish(memories), donate_argnums=0,
-                     out_shardings=_state_place(c, abstract)),
+                     out_shardings=placing.state_place(c, abstract)),
       num_fresh=stores.num_fresh(c, recipe), allocate=sampling.allocator(
           spec.resolve(tables.TABLES, c.allocator, 'config.allocator', 'allocator'),
           recipe.memories),
-      init=_placed(c, init, abstract), abstract=abstract, compiles=counter,
+      init=placing.init(c, init, abstract), abstract=abstract, compiles=counter,
       fingerprint=fingerprint(c), columns=names[0], offsets=names[1])
   return run, model
-
-
-def verdict_names(env) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Columns and offsets that the environment's verifier names, asked in this process."""
-  here = types_lib.SimpleNamespace(grade=functools.partial(verify_pool.grade_here, env.verifier))
-  return rollouts.column_names(here, env.train[0]), rollouts.offset_names(here, env.train[0])
 
 
 def make_policy(c: ml_collections.ConfigDict, model: Model) -> types.Policy:
@@ -209,37 +202,6 @@ def make_layout(c: ml_collections.ConfigDict) -> cells.Layout:
       devices=num_devices, cells=-(-num_cells // num_devices),
       rows=rows, prompts=rows if alone else per_cell,
       spans=cells.spans(c.rollout.max_tokens))
-
-
-def _mesh(c):
-  return parallel.make_mesh(len(jax.devices()) // c.parallel.fsdp, c.parallel.fsdp)
-
-
-def _parallel_update(c, step, abstract):
-  if c.parallel.kind == 'mesh':
-    return parallel.on_mesh(step, _mesh(c), abstract)
-  return parallel.on_pmap(step)
-
-
-def _state_place(c, abstract):
-  return (parallel.state_sharding(abstract, _mesh(c)) if c.parallel.kind == 'mesh' else
-          parallel.shared())
-
-
-def _placed(c, init, abstract):
-  """`init` placed as `update` returns the state: else the second step compiles all again."""
-  return lambda: jax.device_put(init(), _state_place(c, abstract))
-
-
-def _placed_prepare(c, function):
-  """`function` under jit, its batches placed as `update` takes them."""
-  batch = (parallel.batch_sharding(_mesh(c)) if c.parallel.kind == 'mesh' else
-           parallel.split())
-  return jax.jit(function, out_shardings=(batch, None, None))
-
-
-def _first(tasks, most):
-  return [tasks[i] for i in range(min(len(tasks), most))]
 
 
 def fingerprint(c: ml_collections.ConfigDict) -> dict[str, Any]:

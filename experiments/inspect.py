@@ -54,7 +54,8 @@ def summary(run: str, *, limit: int, width: int) -> str:
            if key.endswith('.name')]
   lines += [progress.wrap('  '.join(parts), width=width)] if parts else []
   kept = f'{len(steps)} files, steps {steps[0]} to {steps[-1]}' if steps else 'none'
-  lines += [f'{len(rows)} steps; rollouts kept: {kept}', '']
+  num_steps = sum(row['step'] > 0 for row in rows)
+  lines += [f'{num_steps} steps; rollouts kept: {kept}', '']
   if not rows:
     return '\n'.join([*lines, 'No step has ended yet.'])
   names = [name for name in _COLUMNS if any(name in row for row in rows)]
@@ -150,7 +151,7 @@ def _block(row, index, width):
       lines += [f'[{name}]', progress.wrap(str(row[name]), width=width)]
   for name in ('answer', 'gold'):
     if name in row:
-      text = '(none found)' if row[name] is None else progress.printable(str(row[name]))
+      text = progress.printable(str(row[name])) if row[name] else '(none found)'
       lines.append(f'[{name}] {text}')
   return '\n'.join([*lines, progress.wrap('  '.join(facts), width=width)])
 

@@ -48,10 +48,12 @@ def main(argv):
   state = loop.train(run._replace(folder=folder), resumed=resumed)
   if (folder / run_dir.METRICS).stat().st_size:  # not interrupted before all else
     plot.plot(folder)
+  if state.step < c.num_steps:
+    raise KeyboardInterrupt
   if c.checkpoint.export:
     export.export(folder / 'model', model.config, critic.policy_share(state.params),
                   model.tokenizer, overwrite=True)
-  print(f'The run is in {folder}')
+  print(f'The run of {state.step} steps is in {folder}')
 
 
 def _keep_compiled():
@@ -62,22 +64,16 @@ def _keep_compiled():
     jax.config.update('jax_compilation_cache_dir', str(pathlib.Path(cache) / 'rlvr' / 'jax'))
 
 
-def parse_flags(argv):
-  """absl's parser, with one sentence for what a config file or flag got wrong."""
-  try:
-    return flags.FLAGS(argv)
-  except (AttributeError, KeyError, TypeError, ValueError, flags.Error, OSError) as error:
-    raise SystemExit(f'error: {mistakes.explain(error, argv[1:])}') from error
-
-
 def run(argv=None):
   """The command line: what a user got wrong is one sentence and exit code 1."""
   try:
-    app.run(main, argv, flags_parser=parse_flags)
+    app.run(main, argv, flags_parser=mistakes.parse_flags)
   except (ValueError, OSError) as error:
     sys.exit(f'error: {mistakes.without_number(error)}')
   except KeyboardInterrupt:
-    sys.exit('interrupted: the same command continues from the last checkpoint')
+    print('interrupted: the same command goes on from the last checkpoint, if there is one',
+          file=sys.stderr)
+    sys.exit(130)
 
 
 if __name__ == '__main__':

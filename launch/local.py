@@ -1,7 +1,7 @@
 """Starts the same program as several processes of one machine.
 
     python -m launch.local --num_processes=2 --devices_per_process=1 -- \\
-        python -m experiments.run --config=experiments/configs/grpo.py
+        python my_program.py
 
 Each process finds where it stands in the environment:
 
@@ -10,8 +10,9 @@ Each process finds where it stands in the environment:
     RLVR_PROCESS_ID     which one this is
 
 and joins the others by `initialize_from_env()`, which must run before any other
-use of jax. Output lines carry the process id. When one process fails the others
-are ended, and its exit code is returned. `--dry_run` prints the command lines.
+use of jax (`experiments.run` uses the devices of one process and refuses more).
+Output lines carry the process id. When one process fails the others are ended, and
+its exit code is returned. `--dry_run` prints the command lines.
 """
 
 import contextlib
@@ -203,7 +204,7 @@ def main(argv: Sequence[str]) -> None:
   """Starts what stands after --."""
   command = list(argv[1:])
   if not command:
-    raise app.UsageError('Give the command after --, as in: -- python -m experiments.run ...')
+    raise app.UsageError('Give the command after --, as in: -- python my_program.py')
   argvs = command_lines(
       command, _NUM_PROCESSES.value, _PORT.value or free_port(),
       devices_per_process=_DEVICES.value, platform=_PLATFORM.value)

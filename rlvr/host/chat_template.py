@@ -94,5 +94,5 @@ def render(
         **(variables or {}))
   except jinja2.TemplateSyntaxError as error:
     raise ValueError(f'The chat template is not valid Jinja: {error}.') from error
-  except (jinja2.TemplateError, TypeError) as error:  # TypeError: contents that are no text
+  except Exception as error:  # a template is a program: any fault is named as it is
     raise ValueError(f'The chat template refuses these messages: {error}.') from error

@@ -56,7 +56,7 @@ def from_json(values: Mapping[str, Any], path: Any) -> config_lib.ModelConfig:
       the maths in a way the policy does not compute; names the key and value.
   """
   family = values.get('model_type')
-  if family not in _ARCHITECTURES:
+  if not isinstance(family, str) or family not in _ARCHITECTURES:
     raise ValueError(
         f'{path}: model_type={family!r} is not supported; known: {", ".join(_ARCHITECTURES)}.')
   named = values.get('architectures') or [_ARCHITECTURES[family]]
@@ -82,6 +82,11 @@ def from_json(values: Mapping[str, Any], path: Any) -> config_lib.ModelConfig:
       raise ValueError(f'{path}: {key}={values.get(key)!r} must be a positive integer.')
     return values[key]
 
+  def real(key, value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+      raise ValueError(f'{path}: {key}={value!r} must be a number.')
+    return float(value)
+
   heads = size('num_attention_heads')
   head_dim = values.get('head_dim') or (128 if family == 'qwen3' else size('hidden_size') // heads)
   max_positions = values.get('max_position_embeddings') or _MAX_POSITIONS[family]
@@ -96,9 +101,10 @@ def from_json(values: Mapping[str, Any], path: Any) -> config_lib.ModelConfig:
         d_model=size('hidden_size'), num_heads=heads,
         num_kv_heads=values.get('num_key_value_heads') or heads, head_dim=head_dim,
         d_ff=size('intermediate_size'),
-        rope_theta=float(rope.get('rope_theta') or values.get('rope_theta') or 10_000.0),
+        rope_theta=real(
+            'rope_theta', rope.get('rope_theta') or values.get('rope_theta') or 10_000.0),
         rope_scaling=rope_scaling(rope, max_positions, path),
-        norm_eps=float(values.get('rms_norm_eps', 1e-6)),
+        norm_eps=real('rms_norm_eps', values.get('rms_norm_eps', 1e-6)),
         tie_embeddings=bool(values.get('tie_word_embeddings', False)),
         qkv_bias=family == 'qwen2', qk_norm=family == 'qwen3', max_positions=max_positions)
   except ValueError as error:

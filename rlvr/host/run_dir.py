@@ -10,6 +10,7 @@ the run; another config is refused, because two runs in one folder would be
 drawn as one curve.
 """
 
+import fcntl
 import json
 import math
 import os
@@ -21,11 +22,14 @@ from typing import Any
 
 import ml_collections
 import numpy as np
+from absl import logging
 
 CONFIG = 'config.json'
 ROLLOUTS = 'rollouts'
 CHECKPOINTS = 'checkpoints'
 METRICS = 'metrics.jsonl'
+
+_CLAIMED: dict[pathlib.Path, int] = {}  # folder -> its open descriptor, which holds the lock
 
 _ROLLOUT_FILE = re.compile(r'step_(\d+)\.jsonl')
 
@@ -50,7 +54,8 @@ def open_run(
     The folder's absolute path, and whether it already held this run.
 
   Raises:
-    ValueError: the folder holds a run of another config (names the first field
+    ValueError: another process writes there; the folder holds a run of another config
+      (names the first field
       that differs and both values), holds a run without its config.json, or
       the config has a leaf that is no JSON.
     OSError: the path is not a folder or cannot be written.
@@ -64,6 +69,7 @@ def open_run(
   except OSError as error:
     raise type(error)(
         error.errno, f'The run folder {path} cannot be made: {error.strerror}') from error
+  _claim(path)
   config_path = path / CONFIG
   if not config_path.exists():
     for name in (METRICS, ROLLOUTS, CHECKPOINTS):
@@ -87,15 +93,35 @@ def open_run(
   return path, True
 
 
+def _claim(path):
+  """One process writes in a run folder; the claim ends with the process."""
+  if path in _CLAIMED:
+    return
+  folder = os.open(path, os.O_RDONLY)
+  try:
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError as error:
+    os.close(folder)
+    raise ValueError(
+        f'The run folder {path} is in use by another process; wait for it, or name another '
+        'folder.') from error
+  except OSError:  # a file system without locks
+    logging.warning('%s: the file system has no locks; start no second run there.', path)
+  _CLAIMED[path] = folder
+
+
 def read_config(run_dir: str | os.PathLike) -> dict[str, Any]:
   """The config that made the run. Raises: ValueError for a folder that is no run."""
   path = pathlib.Path(run_dir) / CONFIG
   if not path.is_file():
     raise ValueError(f'{run_dir} is no run folder: it has no {CONFIG}.')
   try:
-    return json.loads(path.read_text(encoding='utf-8'))
+    config = json.loads(path.read_text(encoding='utf-8'))
   except ValueError as error:
     raise ValueError(f'{path} is not JSON: {error}.') from error
+  if not isinstance(config, dict) or 'run_dir' not in config:
+    raise ValueError(f'{path} is no config of a run: it has no field run_dir.')
+  return config
 
 
 def flat_config(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,8 +207,15 @@ def read_rollouts(run_dir: str | os.PathLike, step: int) -> list[dict[str, Any]]
   if step not in steps:
     known = f'{steps[0]} to {steps[-1]}, {len(steps)} files' if steps else 'none'
     raise ValueError(f'{run_dir} has no rollouts of step {step}; it has {known}.')
+  rows = []
   with rollout_file(run_dir, step).open(encoding='utf-8') as file:
-    return [json.loads(line) for line in file]
+    for number, line in enumerate(file, start=1):
+      try:
+        rows.append(dict(json.loads(line)))
+      except (ValueError, TypeError) as error:
+        raise ValueError(
+            f'{rollout_file(run_dir, step)}: line {number} is no JSON object.') from error
+  return rows
 
 
 def rollout_file(run_dir: str | os.PathLike, step: int) -> pathlib.Path:

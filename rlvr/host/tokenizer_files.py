@@ -175,12 +175,15 @@ def from_folder(folder: pathlib.Path) -> tokenizer_lib.Tokenizer:
   for config in configs:
     declared = config.get('eos_token_id')
     stop_ids += declared if isinstance(declared, list) else [declared]
+  stop_ids = [i for i in stop_ids if i is not None]
+  if not all(isinstance(i, int) for i in stop_ids):
+    raise ValueError(f'{folder}: eos_token_id must hold token ids, got {stop_ids}.')
   bos_id = first_id('bos')
   opens = backend.encode('', add_special_tokens=True).ids[:1] == [bos_id]
   add_bos = settings.get('add_bos_token')
   try:
     return tokenizer_lib.Tokenizer(
-        backend, stop_ids=[i for i in stop_ids if i is not None], bos_id=bos_id,
+        backend, stop_ids=stop_ids, bos_id=bos_id,
         pad_id=first_id('pad'), add_bos=bos_id is not None and (
             opens if add_bos is None else bool(add_bos)),
         chat_template=_template(folder, settings))

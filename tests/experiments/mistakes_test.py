@@ -24,8 +24,16 @@ class TestExplain:
     assert '\n' not in sentence
 
   def test_a_fault_that_is_none_of_these_is_as_it_came(self):
-    error = ValueError('flag --config.seed=x: no integer')
-    assert mistakes.explain(error, [f'--config={BASE}', '--config.seed=x']) == str(error)
+    error = ValueError('something else')
+    assert mistakes.explain(error, [f'--config={BASE}', '--config.seed=3']) == str(error)
+
+  @pytest.mark.parametrize('flag, right', [
+      ('--config.seed=x', 'a whole number, like 0'), ('--config.seed=1.0', 'a whole number'),
+      ('--config.rollout.temperature=hot', 'a number, like 1.0'),
+      ('--config.score_first=2', 'True or False')])
+  def test_a_value_of_the_wrong_type(self, flag, right):
+    sentence = mistakes.explain(ValueError(('two', 'parts')), [f'--config={BASE}', flag])
+    assert sentence.startswith(f'{flag}: it must be {right}')
 
   def test_a_config_that_is_no_python(self, tmp_path):
     (tmp_path / 'c.py').write_text('def get_config(:')

@@ -1,5 +1,6 @@
 """Tests of experiments.run: what a user gets wrong, and what a command leaves behind."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -62,8 +63,8 @@ class TestCommandLine:
 
   @pytest.mark.parametrize('args, parts', [
       ((), ('the config is missing', 'quickstart.py')),
-      (('--config=experiments/configs/gppo.py',),
-       ('no config file experiments/configs/gppo.py', "Did you mean 'grpo.py'?")),
+      (('--config=experiments/configs/grrpo.py',),
+       ('no config file experiments/configs/grrpo.py', "Did you mean 'grpo.py'?")),
       (('--config=nowhere/x.py',), ('no config file nowhere/x.py',)),
       ((TINY, '--config.foo=1'), ('--config.foo', "no option 'foo'", 'num_steps')),
       ((TINY, '--config.rollout.respones=4'),
@@ -71,8 +72,10 @@ class TestCommandLine:
       ((TINY, '--config.advantage.dof=1'), ("no option 'dof'", "Did you mean 'ddof'?")),
       ((TINY, '--config.seed.x=1'), ('config.seed is a value',)),
       ((TINY, '--config.advantage=rloo'), ('is a section', ':advantage=NAME')),
-      ((TINY, '--config.num_steps=abc'), ('--config.num_steps=abc',)),
-      ((TINY, '--config.num_steps=1.5'), ('--config.num_steps=1.5',)),
+      (('--config=',), ('the config is missing',)),
+      ((TINY, '--config.num_steps=abc'), ('--config.num_steps=abc', 'a whole number')),
+      ((TINY, '--config.num_steps=1.5'), ('--config.num_steps=1.5', 'a whole number')),
+      ((TINY, '--config.score_first=maybe'), ('--config.score_first=maybe', 'True or False')),
       ((TINY, '--config.optimizer.learning_rate=fast'), ('learning_rate=fast',)),
       ((TINY, '--confg.seed=1'), ("Unknown command line flag 'confg.seed'",)),
       ((TINY, 'extra'), ("Unexpected arguments ['extra']",)),
@@ -112,6 +115,14 @@ class TestConfigsThatCannotRun:
       (('--config.rollout.temperature=0',), ('config.rollout.temperature is 0',)),
       (('--config.rollout.slots_per_prompt=7',), ('config.rollout.slots', 'multiple')),
       (('--config.optimizer.learning_rate=-1',), ('learning_rate=-1',)),
+      (('--config.optimizer.learning_rate=nan',), ('optimizer.learning_rate is nan', 'finite')),
+      (('--config.checkpoint.keep=0',), ('config.checkpoint.keep is 0', 'at least 1')),
+      (('--config.verify.deadline_seconds=0',), ('verify.deadline_seconds is 0', 'above 0')),
+      (('--config.rollout.top_k=-1',), ('config.rollout.top_k is -1', 'at least 0')),
+      (('--config.rollout.top_p=0',), ('config.rollout.top_p is 0', 'at most 1')),
+      (('--config.rollout.min_p=2',), ('config.rollout.min_p is 2', 'below 1')),
+      (('--config.seed=-1',), ('config.seed is -1', 'at least 0')),
+      (('--config.seed=99999999999999',), ('config.seed is 9', 'below 2**31')),
       (('--config.losses.pg.term.clip.low=-1',), ('low=-1',)),
       (('--config.advantage.name=rloo',), ("rloo has no option 'ddof'", ':advantage=rloo')),
       (('--config.advantage.name=grpoo',), ("Did you mean 'grpo'?",)),
@@ -173,7 +184,26 @@ class TestModelsAndData:
     refused(done, tmp_path / 'run', '/nowhere.jsonl does not exist')
 
 
+  def test_questions_that_the_verifier_cannot_grade(self, command, tmp_path):
+    path = tmp_path / 'data.jsonl'
+    path.write_text(''.join(
+        f'{{"question": "1+{i}?", "answer": "#### {1 + i}"}}\n' for i in range(6)))
+    done = command(f'{TINY},env=questions,env.verifier=python_tests', f'--config.env.path={path}')
+    refused(done, tmp_path / 'run', 'none of the first', 'bad_gold', 'env.verifier=NAME')
+
+
 class TestRunFolder:
+
+  def test_another_process_writes_there(self, command, tmp_path):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    one_sentence(command(TINY, *SMALL, run_dir=tmp_path), 'is in use by another process')
+    os.close(folder)
+    assert not (tmp_path / 'config.json').exists()
+
+  def test_no_place_at_all(self, command, tmp_path):
+    refused(command(TINY, *SMALL, '--config.run_dir=', run_dir=''), tmp_path / 'run',
+            'run_dir is empty')
 
   def test_a_file_in_its_place(self, command, tmp_path):
     path = tmp_path / 'file'
@@ -200,7 +230,7 @@ class TestRunFolder:
   def test_continued_refused_and_interrupted(self, command, server, tmp_path):
     run = tmp_path / 'run'
     first = command(TINY, *SMALL)
-    assert first.code == 0 and first.out.strip() == f'The run is in {run}', first.error
+    assert first.code == 0 and first.out.strip() == f'The run of 2 steps is in {run}', first.error
     assert {p.name for p in run.iterdir()} == {
         'checkpoints', 'config.json', 'metrics.jsonl', 'metrics.png', 'rollouts'}
     before = (run / 'config.json').read_bytes()
@@ -227,7 +257,7 @@ class TestRunFolder:
       time.sleep(.02)
     os.kill(pid, signal.SIGINT)
     done = server.wait(streams)
-    assert done.code == 0 and 'Traceback' not in done.error, done.error
+    assert done.code == 130 and 'Traceback' not in done.error, done.error
     steps = [json.loads(line)['step'] for line in (run / 'metrics.jsonl').read_text().splitlines()]
     assert steps == list(range(1, len(steps) + 1))
     assert (run / 'checkpoints' / str(steps[-1])).is_dir()
@@ -242,6 +272,6 @@ class TestRunFolder:
     time.sleep(.5)
     os.kill(pid, signal.SIGINT)
     done = server.wait(streams)
-    assert done.code == 1 and 'Traceback' not in done.error
+    assert done.code == 130 and 'Traceback' not in done.error
     assert done.error.strip().splitlines()[-1].startswith('interrupted: the same command')
     assert {p.name for p in (tmp_path / 'run').iterdir()} == {'config.json'}
