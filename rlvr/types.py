@@ -125,8 +125,7 @@ class Batch:
     tokens, valid, mask: [n, T], as in `Rollout`.
     temperature: f32[n], at least a small positive number.
     rollout_logp: f32[n, T]; old_logp, ref_logp, gen_logp, value: f32[n, T] or None.
-    advantages: f32[n, T].
-    correction: f32[n, T], the sampler-mismatch weight, 1 where unused.
+    advantages, correction: f32[n, T]; the second weighs the sampler's mismatch, or is 1.
     reward: f32[n]; version: i32[n, T].
     weights: f32[n, T] per loss term (a term sees its own); all the averaging there is.
     query_ids: i32[n, T, K] or None, ids whose log-probs a term asks for.

@@ -7,8 +7,8 @@ group: the advantage is GAE whose lambda grows with the response, and the weight
 the ratio to the sampler itself, 0 outside (0.7, 6). The critic, with its attention
 frozen, is updated twice for each policy update and alone for the first 10 steps;
 the paper also trains it beforehand, and has 128 prompts a batch. Expect the
-policy to stay as it is for 10 steps, then on the toy an outcome that rises from 0.3
-to 0.4 by step 60.
+policy to stay as it is for 10 steps, then on the toy an outcome that rises from 0.33
+to 0.5 by step 60.
 """
 
 from experiments import tables
