@@ -2,6 +2,7 @@
 
 from rlvr import spec
 from rlvr.advantages import batch_whitened
+from rlvr.advantages import concentration
 from rlvr.advantages import entropy_weighted
 from rlvr.advantages import first_mistake
 from rlvr.advantages import fused
@@ -35,6 +36,7 @@ factorized_reward = segments.factorized_reward
 segment_mean = segments.segment_mean
 arc = strategies.arc
 eapo = entropy_weighted.eapo
+weighted_grpo = concentration.weighted_grpo
 overthinking = length_penalty.overthinking
 v0_5 = fused.v0_5
 cliff = first_mistake.cliff
@@ -44,14 +46,14 @@ step_mean = trajectories.step_mean
 ADVANTAGES = spec.make_table(
     grpo, dr_grpo, rloo, reinforce, reinforce_pp, reinforce_pp_baseline, grpo_batch_std, opo,
     maxrl, pass_at_k_grpo, mc_grpo, per_column, gdpo, factorized_reward, segment_mean, arc, eapo,
-    overthinking, v0_5, cliff, konst_len, step_mean, gae, sao)
+    overthinking, v0_5, cliff, konst_len, step_mean, gae, sao, weighted_grpo)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0
 # everywhere, which a config must refuse. A combinator's base counts as well.
 GROUP_BASELINES = frozenset({
     'grpo', 'dr_grpo', 'rloo', 'reinforce_pp_baseline', 'grpo_batch_std', 'opo', 'maxrl',
-    'pass_at_k_grpo', 'mc_grpo', 'overthinking', 'cliff'})
+    'pass_at_k_grpo', 'mc_grpo', 'overthinking', 'cliff', 'weighted_grpo'})
 
 # Advantages that read rollout.value, which only a critic fills.
 FROM_CRITIC = frozenset({'gae', 'sao'})

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from rlvr import groups
 from rlvr import spec
 from rlvr import types
+from rlvr.advantages import concentration
 
 Array = jax.Array
 
@@ -60,4 +61,4 @@ def whiten_batch(advantages: Array, rollout: types.Rollout) -> Array:
   return groups.whiten(advantages, where)
 
 
-TRANSFORMS = spec.make_table(none, clip_advantages, whiten_batch)
+TRANSFORMS = spec.make_table(none, clip_advantages, whiten_batch, concentration.reco_weight)

@@ -75,7 +75,8 @@ def begin(
         f'max_tokens={max_tokens}, prompts {prompts.tokens.shape}.')
   ints, wide = jnp.zeros(num_rows, jnp.int32), jnp.zeros((num_rows, max_tokens))
   return types.Rollout(
-      prompts=prompts, extras=draws.empty(num_rows, max_tokens, num_draws), prompt=ints, group=ints, where=jnp.zeros(num_rows, bool),
+      prompts=prompts, prompt=ints, group=ints, where=jnp.zeros(num_rows, bool),
+      extras=draws.empty(num_rows, max_tokens, num_draws),
       tokens=wide.astype(jnp.int32), valid=wide.astype(bool), mask=wide, rollout_logp=wide,
       version=wide.astype(jnp.int32), source=ints, stop=ints,
       temperature=jnp.broadcast_to(jnp.asarray(temperature, jnp.float32), (num_rows,)))

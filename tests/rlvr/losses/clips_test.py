@@ -60,3 +60,28 @@ class PpoClipTest(chex.TestCase):
     for options in (dict(low=-.1), dict(high=-.1), dict(dual=.5)):
       with pytest.raises(ValueError, match='ppo_clip'):
         clips.ppo_clip(ones, ones, **options)
+
+
+class SapoTest(chex.TestCase):
+
+  def _grad(self, ratio, advantage, **options):
+    return jax.grad(lambda r: clips.sapo(r, jnp.full_like(r, advantage), **options)[0].sum())(
+        jnp.asarray(ratio))
+
+  def test_worked(self):
+    """d/d rho = 4 s (1 - s) A = A / cosh(tau (rho - 1) / 2)^2: A on policy, even around 1."""
+    ratio = np.array([.2, 1., 1.8, 4.])
+    for advantage, tau in ((2., 1.), (-3., 1.05)):
+      np.testing.assert_allclose(
+          self._grad(ratio, advantage), advantage / np.cosh(tau * (ratio - 1) / 2)**2, rtol=1e-4)
+    value, clipped = clips.sapo(jnp.ones(2), jnp.array([1., -1]), tau_neg=2.)
+    np.testing.assert_allclose(value, [2., -1])
+    np.testing.assert_array_equal(clipped, 0)
+
+  def test_far_ratios_are_silent(self):
+    np.testing.assert_array_equal(self._grad([np.exp(20.)], 1.), 0.0)
+
+  def test_ranges(self):
+    for options in (dict(tau_pos=0.), dict(tau_neg=-1.)):
+      with pytest.raises(ValueError, match='sapo'):
+        clips.sapo(jnp.ones(1), jnp.ones(1), **options)
