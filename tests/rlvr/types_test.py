@@ -102,3 +102,38 @@ class TestConcat:
       rows_lib.concat(first, bare(testing.make_rollout([[1]])))
     joined = rows_lib.concat(first, rows_lib.align(bare(testing.make_rollout([[1]])), first))
     assert joined.where.shape == (3,)
+
+
+class TestConform:
+
+  def test_exactly_the_fields_of_like(self):
+    like = bare(testing.make_rollout([[1, 0]], mine=np.ones(2))).replace(reward=jnp.zeros(2))
+    rollout = rows_lib.conform(testing.make_rollout([[1, 0, 1]], other=np.ones(3)), like)
+    assert rollout.columns is None and rollout.old_logp is None
+    np.testing.assert_array_equal(rollout.reward, [1, 0, 1])
+    assert set(rollout.extras) == {'mine'}
+
+
+class TestCompact:
+
+  def test_used_rows_first_and_groups_dense(self):
+    rollout = testing.make_rollout([[1, 2], [3], [4, 5]])
+    rollout = rollout.replace(where=jnp.array([False, True, False, True, True]))
+    small = rows_lib.compact(rollout, 4)
+    np.testing.assert_array_equal(small.where, [True, True, True, False])
+    np.testing.assert_array_equal(small.reward[:3], [2, 4, 5])
+    np.testing.assert_array_equal(small.group[:3], [0, 1, 1])
+    with pytest.raises(ValueError, match='num_rows=6, but there are 5'):
+      rows_lib.compact(rollout, 6)
+
+
+class TestOwnPrompts:
+
+  def test_a_row_has_its_prompt_and_rows_of_one_prompt_share_the_first(self):
+    rollout = testing.make_rollout([[1, 0], [1]], prompts=[[5], [6, 7]])
+    own = rows_lib.own_prompts(rows_lib.pad_prompts(rollout, 3))
+    np.testing.assert_array_equal(own.prompt, [0, 0, 2])
+    np.testing.assert_array_equal(own.prompts.tokens, [[5, 0, 0], [5, 0, 0], [6, 7, 0]])
+    np.testing.assert_array_equal(own.prompts.length, [1, 1, 2])
+    with pytest.raises(ValueError, match='width=1, but the prompts have 2'):
+      rows_lib.pad_prompts(rollout, 1)

@@ -15,6 +15,7 @@ import direct  # noqa: E402
 
 from rlvr import advantages  # noqa: E402
 from rlvr import aggregate  # noqa: E402
+from rlvr import corrections  # noqa: E402
 from rlvr import memories  # noqa: E402
 from rlvr import memory  # noqa: E402
 from rlvr import replay  # noqa: E402
@@ -167,7 +168,9 @@ class TestCosine:
 def remix(at=4, max_age=2):
   return direct.make_recipe(
       advantage=advantages.grpo, advantage_only=False, score_first=True, score_ref=True,
-      score_old=True, score_last=True, replay=replay.recent_groups(max_age=max_age),
+      score_old=True, score_last=True,
+      correction=functools.partial(corrections.token_truncated, cap=1.5),
+      replay=replay.recent_groups(max_age=max_age),
       memories=(memories.last_policy(), memories.reincarnation(at=at)))
 
 
@@ -196,6 +199,11 @@ class TestJoin:
         np.testing.assert_allclose(
             (logp - own_logp)[written], .125 * (step - birth), atol=1e-6)  # scored again
         replayed += birth < step
+      # Sampler and trainer are compared under the weights that wrote the row.
+      mask = take(batch.mask) != 0
+      apart = np.exp(take(batch.gen_logp) - take(batch.rollout_logp))
+      np.testing.assert_allclose(take(batch.correction)[mask], np.minimum(apart, 1.5)[mask],
+                                 rtol=1e-4)
       assert len(numbers) == 20 and replayed == metrics['replayed_rows']
     assert fresh == [10, 6, 6, 6, 10, 10, 10] and passes == [2, 2, 2, 2, 1, 1, 1]
     np.testing.assert_allclose(np.array(base) - base[0], [0, 0, 0, 0, .5, .5, .5], atol=1e-6)
