@@ -16,3 +16,4 @@ Correction = Callable[[Array, Array, Array], Array]  # old_logp, rollout_logp, m
 Aggregate = Callable[..., Array]  # mask f32[B,T], row_weight f32[B], where, group
 Loss = Callable[  # out, cell, knobs -> terms f32[n, T], metrics
     [types.PolicyOutput, types.Batch, dict[str, Array]], tuple[Array, dict[str, Array]]]
+Allocator = Callable[[types.Rollout, Array | int], Array]  # graded rows, left -> i32[P] to add
