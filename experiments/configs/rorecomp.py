@@ -10,7 +10,7 @@ step with a probability that falls from 1 to 0 over the run, or are dropped. The
 advantages are formed on the whole groups. A row becomes due in a later step than
 its own, and a step has at most one such batch.
 Expect compensation_rows above 0 from the second step on, fewer and fewer as
-compensation_chance falls, and an outcome from 0.3 to 0.4 in the 60 steps of the
+compensation_chance falls, and an outcome from 0.25 to 0.4 in the 60 steps of the
 toy, whose answers are too short for a pressure on length to show; the counts
 always balance: rows = selected + compensation + left out + expired + buffered.
 Provenance: abstract only, reconstructed.
