@@ -16,7 +16,10 @@ from absl import flags
 from absl import logging
 from ml_collections import config_flags
 
-from experiments import mistakes
+try:
+  from experiments import mistakes
+except ImportError as fault:  # a package is missing, or another distribution's hides ours
+  sys.exit(f'error: {fault}')
 
 _CONFIG = config_flags.DEFINE_config_file('config', None, 'Config file and its argument.')
 _DRY_RUN = flags.DEFINE_bool('dry_run', False, 'Print what would run.')

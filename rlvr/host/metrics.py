@@ -17,10 +17,12 @@ resumed run opens its writer with `last_step=n`, which drops what came after.
 import json
 import os
 import pathlib
+import time
 from collections.abc import Mapping
 
 from absl import logging
 
+from rlvr.host import events
 from rlvr.host import run_dir as run_dir_lib
 
 NAMES: dict[str, str] = {
@@ -80,10 +82,8 @@ class Writer:
     self._file = self._path.open('ab', buffering=0)
     self._events = None
     if tensorboard:
-      import tensorboardX  # Here: it takes half a second that a reader need not pay.
-      purge = None if last_step is None else last_step + 1
-      self._events = tensorboardX.SummaryWriter(
-          str(pathlib.Path(run_dir) / 'tensorboard'), purge_step=purge)
+      self._events = events.Events(
+          run_dir, first_step=None if last_step is None else last_step + 1)
 
   def write(self, step: int, metrics: Mapping[str, float]) -> None:
     """Appends one line and waits until the operating system has it.
@@ -94,7 +94,7 @@ class Writer:
 
     Raises:
       ValueError: a metric is named 'step' or is no scalar.
-      OSError: the disk is full; the file ends with the line before.
+      OSError: the disk is full; metrics.jsonl ends with a whole line.
     """
     if 'step' in metrics:
       raise ValueError("A metric cannot be named 'step'.")
@@ -111,9 +111,7 @@ class Writer:
       raise type(error)(
           error.errno, f'{self._path} cannot be written: {error.strerror}') from error
     if self._events is not None:
-      for name, value in values.items():
-        # TensorBoard allows no '@' in a tag.
-        self._events.add_scalar(name.replace('@', '_'), value, int(step))
+      self._events.write(int(step), values, time.time())
 
   def close(self) -> None:
     """Closes both files; calling it twice is harmless."""

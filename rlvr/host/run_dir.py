@@ -119,8 +119,8 @@ def read_config(run_dir: str | os.PathLike) -> dict[str, Any]:
     config = json.loads(path.read_text(encoding='utf-8'))
   except ValueError as error:
     raise ValueError(f'{path} is not JSON: {error}.') from error
-  if not isinstance(config, dict) or 'run_dir' not in config:
-    raise ValueError(f'{path} is no config of a run: it has no field run_dir.')
+  if not isinstance(config, dict) or 'model_type' in config:
+    raise ValueError(f'{path} is no config of a run; name a folder that experiments.run made.')
   return config
 
 

@@ -102,6 +102,16 @@ class TestCommandLine:
     assert done.stderr.startswith("error: --config.foo: config has no option 'foo'.")
 
 
+  def test_another_distributions_kernels(self, tmp_path):
+    (tmp_path / 'kernels.py').write_text('')
+    done = subprocess.run(
+        [sys.executable, '-m', 'experiments.run', TINY], cwd=tmp_path, capture_output=True,
+        text=True, check=False, env=os.environ | {'PYTHONPATH': str(commands.ROOT)})
+    assert done.returncode == 1 and done.stdout == ''
+    assert done.stderr.startswith('error: The package "kernels" at ')
+    assert str(tmp_path) in done.stderr and 'Traceback' not in done.stderr
+
+
 class TestConfigsThatCannotRun:
 
   @pytest.mark.parametrize('args, parts', [
@@ -217,7 +227,7 @@ class TestRunFolder:
 
   def test_a_full_disk_leaves_whole_files(self, command, tmp_path):
     """Files over the limit fail as on a full disk: first the rollouts, then a checkpoint."""
-    one_sentence(command(TINY, *SMALL, file_bytes=1200), 'cannot be written')
+    one_sentence(command(TINY, *SMALL, file_bytes=1200), 'config.json cannot be written')
     assert not list((tmp_path / 'run').glob('checkpoints/*'))
     path = tmp_path / 'second'
     done = command(TINY, *SMALL, run_dir=path, file_bytes=64 << 10)

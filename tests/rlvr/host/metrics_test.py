@@ -97,6 +97,23 @@ writer.write(2, {{'reward': 0.25}})
     files = list((tmp_path / 'tensorboard').iterdir())
     assert len(files) == 1 and b'reward' in files[0].read_bytes()
 
+  def test_a_full_disk_ends_the_events_with_a_sentence(self, tmp_path):
+    code = f'''
+import resource
+from rlvr.host import metrics
+writer = metrics.Writer({str(tmp_path)!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, -1))
+try:
+  for step in range(100):
+    writer.write(step, {{f'a_rather_long_name_of_a_metric_{{i}}': 1.0 for i in range(2)}})
+except OSError as error:
+  print(error)
+'''
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, timeout=60,
+                          check=True)
+    assert 'tensorboard cannot be written: File too large' in done.stdout
+    assert 'Traceback' not in done.stderr
+
   def test_importing_it_does_not_import_tensorboard(self):
     code = 'import sys, rlvr.host.metrics; sys.exit("tensorboardX" in sys.modules)'
     assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0

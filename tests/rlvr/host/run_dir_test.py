@@ -132,3 +132,19 @@ class TestRollouts:
     assert run_dir.rollout_steps(tmp_path) == [1, 2]
     with pytest.raises(ValueError, match='no rollouts of step 7; it has 1 to 2, 2 files'):
       run_dir.read_rollouts(tmp_path, 7)
+
+
+class TestForeignFiles:
+
+  @pytest.mark.parametrize('text', ['[]', '{"model_type": "llama"}'])
+  def test_a_config_of_something_else(self, tmp_path, text):
+    (tmp_path / 'config.json').write_text(text)
+    with pytest.raises(ValueError, match='is no config of a run'):
+      run_dir.read_config(tmp_path)
+
+  @pytest.mark.parametrize('line', ['{"reward": 1', '[1, 2]'])
+  def test_a_broken_line_of_rollouts_is_named(self, tmp_path, line):
+    path = run_dir.write_rollouts(tmp_path, 3, [{'reward': 1.0}])
+    path.write_text(path.read_text() + line + '\n')
+    with pytest.raises(ValueError, match='step_000003.jsonl: line 2 is no JSON object'):
+      run_dir.read_rollouts(tmp_path, 3)

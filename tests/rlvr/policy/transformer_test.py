@@ -10,6 +10,7 @@ import pytest
 from rlvr import types
 from rlvr.policy import config as config_lib
 from rlvr.policy import decoding
+from rlvr.policy import layers
 from rlvr.policy import tiny
 from rlvr.policy import transformer
 from rlvr.samplers import decode
@@ -85,6 +86,26 @@ class TestScore:
     assert on_valid(out.entropy, rows)[rows.valid].min() > 0
 
   @pytest.mark.parametrize('pads', [0, 3, 7])
+  def test_no_prompt_token_is_multiplied_twice(self):
+    rows, seen = make_rows(), []
+
+    def matmul(x, w):
+      seen.append(x.size // x.shape[-1])
+      return layers.dense(x, w)
+
+    policy = transformer.make_policy(CONFIGS['llama'], matmul=matmul)
+    jax.eval_shape(lambda params: policy.score(params, rows, {}), make_params('llama'))
+    # Three prompts once, five rows, whose last token predicts nothing.
+    assert seen and set(seen) == {3 * 5 + 5 * 3}
+
+  def test_another_attention_takes_the_place_of_ours(self):
+    attention = lambda q, *rest: jnp.zeros_like(q)
+    policy = transformer.make_policy(CONFIGS['llama'], attention=attention)
+    params, rows = make_params('llama'), make_rows()
+    other = jax.jit(lambda params: policy.score(params, rows, {}).logp)(params)
+    ours = score(params, rows, config=CONFIGS['llama']).logp
+    assert np.abs(on_valid(other - ours, rows)).max() > 1e-3
+
   def test_padding_does_not_move_log_probs(self, pads):
     # Fault 3: the same prompt and response tokens, more padding in both blocks.
     rows, params = make_rows(), make_params('llama')

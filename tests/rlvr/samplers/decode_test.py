@@ -11,6 +11,7 @@ import pytest
 from rlvr import types
 from rlvr.host import compiles
 from rlvr.host import rollouts
+from rlvr.policy import heads
 from rlvr.policy import tiny
 from rlvr.policy import transformer
 from rlvr.samplers import choose
@@ -94,6 +95,22 @@ class TestSchedule:
     assert_same(rollout, reference()[0])
     assert int(stats.active) == int(jnp.sum(rollout.valid))
     assert int(stats.prefills) == 3
+
+  def test_prompts_are_computed_once(self):
+    seen = []
+
+    def prefill(params, prompts):
+      seen.append(prompts.tokens.shape)
+      return POLICY.prefill(params, prompts)
+
+    counting = POLICY._replace(prefill=prefill)
+    run = functools.partial(decode.sample, make_params(), make_rollout(), KEY, {}, policy=counting,
+                            slots=4, stop_ids=STOPS)
+    jax.eval_shape(run)
+    assert seen == [(3, 4)]  # all three prompts, once, for eight rows
+    prefix = POLICY.prefill(make_params(), make_rollout().prompts)
+    jax.eval_shape(functools.partial(run, prefix=prefix))
+    assert seen == [(3, 4)]
 
   def test_pause_and_resume_at_any_iteration(self):
     for pause in range(1, 15):
@@ -179,6 +196,33 @@ class TestRows:
     for name in ('tokens', 'rollout_logp', 'mask', 'version'):
       assert (np.asarray(getattr(rollout, name))[off] == 0).all(), name
     np.testing.assert_array_equal(rollout.mask, rollout.valid)
+
+  @pytest.mark.parametrize('temperature', [0.7, 1.3])
+  @pytest.mark.parametrize('truncation', [
+      heads.Truncation(top_k=3), heads.Truncation(top_p=.7), heads.Truncation(min_p=.2),
+      heads.Truncation(top_k=5, top_p=.9, min_p=.05)])
+  def test_sampler_and_scorer_agree_at_any_temperature_and_truncation(
+      self, temperature, truncation):
+    # Faults 31 and 32: one distribution on both sides.
+    policy = transformer.make_policy(CONFIG, truncation=truncation)
+    start = make_rollout(temperature)
+    rollout, _ = jax.jit(lambda params: decode.sample(
+        params, start, KEY, {}, policy=policy, slots=8, stop_ids=STOPS,
+        truncation=truncation))(make_params())
+    score = lambda policy: np.where(rollout.valid, jax.jit(
+        lambda params: policy.score(params, rollout, {}).logp)(make_params()), 0.0)
+    np.testing.assert_allclose(score(policy), rollout.rollout_logp, atol=1e-4)
+    assert np.abs(score(POLICY) - rollout.rollout_logp).max() > .05  # the rule matters
+
+  def test_a_stop_id_that_is_also_the_fill_value(self):
+    # Fault 1: places come from positions, never from the value of a token.
+    rollout, _ = sample(make_params(), make_rollout(), stop_ids=(0,))
+    length = np.asarray(types.lengths(rollout))
+    stopped = np.asarray(rollout.stop) == types.STOP_TOKEN
+    assert stopped.any()
+    for row in np.flatnonzero(stopped):
+      assert int(rollout.tokens[row, length[row] - 1]) == 0
+      assert float(rollout.mask[row].sum()) == length[row]
 
   def test_any_stop_id_ends_a_row_and_is_kept(self):
     # Fault 2: several stop ids; the stop token itself is trained.
