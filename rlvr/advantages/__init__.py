@@ -3,6 +3,7 @@
 from rlvr import spec
 from rlvr.advantages import batch_whitened
 from rlvr.advantages import concentration
+from rlvr.advantages import covariance
 from rlvr.advantages import entropy_weighted
 from rlvr.advantages import first_mistake
 from rlvr.advantages import fused
@@ -37,6 +38,7 @@ segment_mean = segments.segment_mean
 arc = strategies.arc
 eapo = entropy_weighted.eapo
 weighted_grpo = concentration.weighted_grpo
+clip_cov = covariance.clip_cov
 overthinking = length_penalty.overthinking
 v0_5 = fused.v0_5
 cliff = first_mistake.cliff
@@ -46,7 +48,8 @@ step_mean = trajectories.step_mean
 ADVANTAGES = spec.make_table(
     grpo, dr_grpo, rloo, reinforce, reinforce_pp, reinforce_pp_baseline, grpo_batch_std, opo,
     maxrl, pass_at_k_grpo, mc_grpo, per_column, gdpo, factorized_reward, segment_mean, arc, eapo,
-    overthinking, v0_5, cliff, konst_len, step_mean, gae, sao, weighted_grpo)
+    overthinking, v0_5, cliff, konst_len, step_mean, gae, sao, weighted_grpo,
+    clip_cov)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0

@@ -50,6 +50,18 @@ def k3(logp: Array, ref_logp: Array) -> Array:
   return jnp.maximum(jnp.expm1(difference) - difference, 0.0)
 
 
+def unbiased(logp: Array, ref_logp: Array) -> Array:
+  """k3 in value, at least 0, with the gradient of k2: that of the reverse KL on policy.
+
+  It is the on-policy case of rho * k3, rho = pi / frozen(pi): d(rho k3) = (k3 + 1 - e^d)
+  grad logp = -d grad logp.
+
+  Source: DeepSeek-V3.2 (arXiv 2512.02556), unbiased KL estimate; from knowledge.
+  """
+  square = k2(logp, ref_logp)
+  return jax.lax.stop_gradient(k3(logp, ref_logp) - square) + square
+
+
 def kl_loss(
     out: types.PolicyOutput, cell: types.Batch, knobs: dict[str, Array], *, estimator=k2
 ) -> tuple[Array, dict[str, Array]]:
@@ -82,4 +94,4 @@ def kl_loss(
   return terms, {'ref_kl': jax.lax.stop_gradient(k3(logp, ref_logp))}
 
 
-KL_ESTIMATORS = spec.make_table(k1, k2, k3)
+KL_ESTIMATORS = spec.make_table(k1, k2, k3, unbiased)

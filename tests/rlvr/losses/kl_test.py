@@ -79,7 +79,7 @@ def test_fault_25_the_default_has_the_gradient_of_the_reverse_kl():
   np.testing.assert_allclose(_expected_gradient(losses.kl_loss), _true_gradient(), rtol=1e-5)
 
 
-@pytest.mark.parametrize('name, expected', [('k1', 0.), ('k2', .1978), ('k3', .4)])
+@pytest.mark.parametrize('name, expected', [('k1', 0.), ('k2', .1978), ('k3', .4), ('unbiased', .1978)])
 def test_fault_25_each_estimator_as_a_loss(name, expected):
   """fault 25: k1 does not pull at all, k3 pulls along the forward KL."""
   loss = lambda out, cell, knobs: losses.kl_loss(
@@ -99,3 +99,11 @@ def test_the_metric_is_k3_whatever_the_estimator():
   for part in kl.KL_ESTIMATORS.values():
     _, metrics = losses.kl_loss(testing.make_output([[-1.]]), cell, {}, estimator=part)
     np.testing.assert_allclose(metrics['ref_kl'], [[np.exp(-1)]], rtol=1e-5)
+
+
+def test_unbiased_has_the_value_of_k3_and_the_gradient_of_rho_k3():
+  logp, ref = jnp.array([-1., -.2, -3.]), jnp.array([-1.5, -2., -1.])
+  np.testing.assert_allclose(kl.unbiased(logp, ref), kl.k3(logp, ref), rtol=1e-6)
+  weighted = lambda x: jnp.sum(jnp.exp(x - logp) * kl.k3(x, ref))
+  np.testing.assert_allclose(
+      jax.grad(lambda x: jnp.sum(kl.unbiased(x, ref)))(logp), jax.grad(weighted)(logp), rtol=1e-5)
