@@ -85,7 +85,6 @@ class TestScore:
     np.testing.assert_allclose(on_valid(out.logp, rows), on_valid(expected, rows), atol=2e-5)
     assert on_valid(out.entropy, rows)[rows.valid].min() > 0
 
-  @pytest.mark.parametrize('pads', [0, 3, 7])
   def test_no_prompt_token_is_multiplied_twice(self):
     rows, seen = make_rows(), []
 
@@ -106,6 +105,7 @@ class TestScore:
     ours = score(params, rows, config=CONFIGS['llama']).logp
     assert np.abs(on_valid(other - ours, rows)).max() > 1e-3
 
+  @pytest.mark.parametrize('pads', [0, 3, 7])
   def test_padding_does_not_move_log_probs(self, pads):
     # Fault 3: the same prompt and response tokens, more padding in both blocks.
     rows, params = make_rows(), make_params('llama')
