@@ -79,7 +79,8 @@ def test_fault_25_the_default_has_the_gradient_of_the_reverse_kl():
   np.testing.assert_allclose(_expected_gradient(losses.kl_loss), _true_gradient(), rtol=1e-5)
 
 
-@pytest.mark.parametrize('name, expected', [('k1', 0.), ('k2', .1978), ('k3', .4), ('unbiased', .1978)])
+@pytest.mark.parametrize('name, expected', [
+    ('k1', 0.), ('k2', .1978), ('k3', .4), ('unbiased', .1978)])
 def test_fault_25_each_estimator_as_a_loss(name, expected):
   """fault 25: k1 does not pull at all, k3 pulls along the forward KL."""
   loss = lambda out, cell, knobs: losses.kl_loss(
