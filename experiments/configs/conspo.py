@@ -5,8 +5,8 @@
 Source: ConSPO (arXiv 2605.12969). Changes from GRPO: no advantage and no ratio enters;
 the loss is an InfoNCE over mean log-likelihoods, with a margin that grows to 0.1 over
 the run, averaged over the prompts that have answers of both kinds. Fresh data, one
-update a batch. Expect on the toy an outcome from 0.3 to 0.5 in its 60 steps and a
-score_gap that rises.
+update a batch. Expect on the toy an outcome from 0.2 to 0.3 in its 60 steps and a
+score_gap from 0.9 to 1.1.
 Provenance: abstract and a third-party note; formula, temperature, margin and one-sided
 groups are reconstructed.
 """
