@@ -14,6 +14,7 @@ from experiments import tables
 
 _ROOT = pathlib.Path(__file__).parents[1]
 _TEXT = (_ROOT / 'README.md').read_text(encoding='utf-8')
+_METHODS = (_ROOT / 'docs/methods.md').read_text(encoding='utf-8')
 _BLOCKS = re.findall(r'^```(\w+)\n(.*?)^```$', _TEXT, flags=re.DOTALL | re.MULTILINE)
 _SHELL = [text for language, text in _BLOCKS if language == 'bash']
 _PYTHON = [text for language, text in _BLOCKS if language == 'python']
@@ -59,9 +60,13 @@ def test_linked_and_quoted_files_exist():
 
 def test_part_tables_are_complete():
   """A part that is added must be in the index, and nothing else may be."""
-  for stage in ('env', 'reward', 'advantage', 'transform', 'selection', 'correction', 'aggregate',
-                'optimizer', 'verifier', 'loss'):
-    label = {'verifier': 'verifiers', 'loss': '`losses`'}.get(stage, f'`{stage}`')
-    row = next(line for line in _TEXT.splitlines() if line.startswith(f'| {label} |'))
-    named = set(re.findall(r'`(\w+)`', row.split('|')[2])) - {'ratio', 'clip'}
-    assert named == set(tables.TABLES[stage]), stage
+  for stage, table in tables.TABLES.items():
+    row = next(line for line in _METHODS.splitlines() if line.startswith(f'| {stage} |'))
+    assert set(re.findall(r'`(\w+)`', row)) == set(table), stage
+
+
+def test_every_config_is_in_the_index():
+  named = re.findall(r'\[(\w+)\]\(\.\./experiments/configs/(\w+)\.py\)', _METHODS)
+  assert all(text == file for text, file in named)
+  files = {p.stem for p in (_ROOT / 'experiments/configs').glob('*.py')}
+  assert {file for _, file in named} == files - {'__init__', 'base', 'quickstart'}
