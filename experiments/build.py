@@ -27,6 +27,7 @@ from rlvr.host import load_weights
 from rlvr.host import loop
 from rlvr.host import rollouts
 from rlvr.host import tokenizer as tokenizer_lib
+from rlvr.host import turns
 from rlvr.policy import tiny
 from rlvr.policy import transformer
 from rlvr.replay import compose
@@ -105,7 +106,7 @@ def build(c: ml_collections.ConfigDict, folder: pathlib.Path) -> tuple[loop.Run,
 
   run = loop.Run(
       config=c, folder=folder, env=env, tokenizer=model.tokenizer,
-      sample=sampling.Sampler(c, policy, model.tokenizer.stop_ids, counter),
+      sample=make_sampler(c, policy, model, env, counter),
       prepare=placing.prepare(c, counter.wrap(prepare.make_prepare(recipe, policy, layout))),
       update=placing.update(c, step, abstract),
       finish=jax.jit(memory.make_finish(memories), donate_argnums=0,
@@ -123,6 +124,18 @@ def make_policy(c: ml_collections.ConfigDict, model: Model) -> types.Policy:
   return transformer.make_policy(
       model.config, compute_dtype=jnp.dtype(c.model.compute_dtype), remat=c.model.remat,
       head_chunk=c.model.head_chunk, truncation=sampling.truncation(c))
+
+
+def make_sampler(c: ml_collections.ConfigDict, policy, model: Model, env, counter):
+  """The run's sampler, of several turns where the config says so."""
+  sampler = sampling.Sampler(c, policy, model.tokenizer.stop_ids, counter)
+  if c.rollout.max_turns == 1:
+    return sampler
+  if env.respond is None:
+    raise ValueError(
+        f'config.rollout.max_turns is {c.rollout.max_turns}, but config.env {c.env.name!r} '
+        'answers no turns; it needs one that does, such as look_up_tiny.')
+  return turns.Conversation(sampler, env, model.tokenizer, c.rollout.max_turns)
 
 
 def resolve_optimizer(c: ml_collections.ConfigDict):

@@ -22,7 +22,7 @@ def check(c: ml_collections.ConfigDict) -> None:
       ('rollout.responses', r.responses, 1), ('rollout.max_tokens', r.max_tokens, 1),
       ('rollout.slots', r.slots, 1), ('rollout.slots_per_prompt', r.slots_per_prompt, 1),
       ('rollout.max_rounds', r.max_rounds, 1), ('rollout.extra_rows', r.extra_rows, 0),
-      ('rollout.num_draws', r.num_draws, 0),
+      ('rollout.num_draws', r.num_draws, 0), ('rollout.max_turns', r.max_turns, 1),
       ('batch.epochs', c.batch.epochs, 1),
       ('batch.minibatches', c.batch.minibatches, 1),
       ('verify.num_workers', c.verify.num_workers, 1),

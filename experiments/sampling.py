@@ -41,6 +41,10 @@ class Sampler:
       rollout = rollout.replace(where=place < jnp.asarray(counts)[rollout.prompt])
     if greedy:  # the first response of each prompt
       rollout = rollout.replace(temperature=jnp.where(place == 0, 0.0, rollout.temperature))
+    return self.resume(params, rollout, key, version)
+
+  def resume(self, params, rollout, key, version):
+    """(Rollout, Stats): every RUNNING row continued; the same key goes on with its draws."""
     if self._num_devices == 1:
       return self._one(params, rollout, key, version)
     split = parallel.split_rows(rollout, self._num_devices)
@@ -74,7 +78,8 @@ def abstract_rollout(
   """
   num_prompts, num_rows = c.rollout.prompts, most_rows(c)
   row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
-  tokens = c.rollout.max_tokens
+  tokens, turns = c.rollout.max_tokens, c.rollout.max_turns
+  steps = ('state_id', 'action_id') if turns > 1 else ()
   prompts = types.Prompts(
       tokens=jax.ShapeDtypeStruct((num_prompts, width), jnp.int32),
       length=jax.ShapeDtypeStruct((num_prompts,), jnp.int32),
@@ -85,8 +90,10 @@ def abstract_rollout(
       rollout_logp=row(jnp.float32, tokens), version=row(jnp.int32, tokens),
       source=row(jnp.int32), stop=row(jnp.int32), temperature=row(jnp.float32),
       columns=row(jnp.float32, 1 + len(columns)), column_where=row(bool, 1 + len(columns)),
+      turn=row(jnp.int32, tokens) if turns > 1 else None,
       graded=row(bool), extras=jax.eval_shape(lambda: draws.empty(
-          num_rows, tokens, c.rollout.num_draws)) | {name: row(jnp.int32) for name in offsets})
+          num_rows, tokens, c.rollout.num_draws)) | {name: row(jnp.int32) for name in offsets}
+      | {name: row(jnp.int32, turns) for name in steps})
 
 
 def truncation(c: ml_collections.ConfigDict) -> heads.Truncation:

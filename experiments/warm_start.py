@@ -48,18 +48,22 @@ def warm_start(
 
 
 def _answers(tasks, c, tokenizer):
-  """A rollout of the tasks' 'solution' or, without one, 'answer', each with a stop token."""
+  """A rollout of the tasks' 'script', 'solution' or 'answer', each turn with a stop token."""
   prompts = rollouts.encode_prompts(tokenizer, tasks, c.rollout.prompt_buckets[-1:])
-  ids = [[*tokenizer.encode(t.get('solution', t['answer'])), tokenizer.stop_ids[0]]
-         for t in tasks]
   tokens = np.zeros((len(tasks), c.rollout.max_tokens), np.int32)
-  valid = np.zeros(tokens.shape, bool)
-  for row, answer in enumerate(ids):
-    answer = answer[:c.rollout.max_tokens]
-    tokens[row, :len(answer)], valid[row, :len(answer)] = answer, True
+  valid, mask = np.zeros(tokens.shape, bool), np.zeros(tokens.shape, np.float32)
+  for row, task in enumerate(tasks):
+    end = 0
+    for said, seen in task.get('script', ((task.get('solution', task['answer']), None),)):
+      for ids, own in (([*tokenizer.encode(said), tokenizer.stop_ids[0]], 1.0),
+                       (tokenizer.encode(seen or ''), 0.0)):
+        ids = ids[:c.rollout.max_tokens - end]
+        piece = slice(end, end + len(ids))
+        tokens[row, piece], valid[row, piece], mask[row, piece] = ids, True, own
+        end = piece.stop
   begin = functools.partial(decode.begin, prompts, len(tasks), c.rollout.max_tokens)
   rollout, _ = decode.grow(begin(), jnp.ones(len(tasks), jnp.int32))
-  mask = jnp.asarray(valid, jnp.float32)
+  mask = jnp.asarray(mask)
   return rollout.replace(
       tokens=jnp.asarray(tokens), valid=jnp.asarray(valid), mask=mask, advantages=mask,
       reward=mask[:, 0], source=jnp.full(len(tasks), types.EXTERNAL))

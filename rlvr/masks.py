@@ -26,6 +26,12 @@ def environment_tokens(rollout: types.Rollout) -> Array:
   return (other & rollout.where[:, None]).astype(jnp.float32)
 
 
+def observed_tokens(rollout: types.Rollout) -> Array:
+  """f32[B, T]: environment tokens after the row's first policy token, as ECHO predicts them."""
+  acted = jnp.cumsum(policy_tokens(rollout), axis=1) > 0
+  return jnp.where(acted, environment_tokens(rollout), 0.0)
+
+
 def valid_tokens(rollout: types.Rollout) -> Array:
   """f32[B, T]: every real token of the response block."""
   return (rollout.valid & rollout.where[:, None]).astype(jnp.float32)
@@ -111,4 +117,5 @@ def answer_anchor(
 
 
 MASKS = spec.make_table(
-    policy_tokens, environment_tokens, valid_tokens, graded_tokens, two_sided_tokens, answer_anchor)
+    policy_tokens, environment_tokens, valid_tokens, graded_tokens, two_sided_tokens,
+    answer_anchor, observed_tokens)

@@ -65,6 +65,7 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   c.rollout.num_draws = 0  # further tokens drawn at each prefix, for losses that read them
   c.rollout.slots = 64  # rows in flight on a device
   c.rollout.slots_per_prompt = 8  # 1 refills slot by slot; G shares a prompt's keys
+  c.rollout.max_turns = 1  # above 1: config.env answers the policy's turns, in the same row
   c.rollout.max_rounds = 1  # above 1: dynamic sampling, rounds until P mixed groups
   c.rollout.extra_rows = 0  # that c.allocator may buy beside the P x G
 

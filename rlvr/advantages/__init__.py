@@ -14,6 +14,7 @@ from rlvr.advantages import median_centred
 from rlvr.advantages import per_reward
 from rlvr.advantages import returns
 from rlvr.advantages import segments
+from rlvr.advantages import shared_states
 from rlvr.advantages import strategies
 from rlvr.advantages import trajectories
 from rlvr.advantages import transforms
@@ -44,19 +45,20 @@ v0_5 = fused.v0_5
 cliff = first_mistake.cliff
 konst_len = trajectories.konst_len
 step_mean = trajectories.step_mean
+rtmc = shared_states.rtmc
 
 ADVANTAGES = spec.make_table(
     grpo, dr_grpo, rloo, reinforce, reinforce_pp, reinforce_pp_baseline, grpo_batch_std, opo,
     maxrl, pass_at_k_grpo, mc_grpo, per_column, gdpo, factorized_reward, segment_mean, arc, eapo,
     overthinking, v0_5, cliff, konst_len, step_mean, gae, sao, weighted_grpo,
-    clip_cov)
+    clip_cov, rtmc)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0
 # everywhere, which a config must refuse. A combinator's base counts as well.
 GROUP_BASELINES = frozenset({
     'grpo', 'dr_grpo', 'rloo', 'reinforce_pp_baseline', 'grpo_batch_std', 'opo', 'maxrl',
-    'pass_at_k_grpo', 'mc_grpo', 'overthinking', 'cliff', 'weighted_grpo'})
+    'pass_at_k_grpo', 'mc_grpo', 'overthinking', 'cliff', 'weighted_grpo', 'rtmc'})
 
 # Advantages that read rollout.value, which only a critic fills.
 FROM_CRITIC = frozenset({'gae', 'sao'})

@@ -24,12 +24,16 @@ class Env(NamedTuple):
     held_out: the same, never trained on.
     verifier: (task, text) -> Verdict; picklable.
     description: one line for the log.
+    respond: (task, texts) -> what the world answers to the last of the policy's turns,
+      or None where the conversation is over; deterministic. None: one turn. The verifier
+      gets the whole text, answers of the world included.
   """
 
   train: Sequence[Task]
   held_out: Sequence[Task]
   verifier: Callable[[Task, str], verdict.Verdict]
   description: str
+  respond: Callable[[Task, tuple[str, ...]], str | None] | None = None
 
 
 class Tasks(Sequence):

@@ -6,6 +6,7 @@ from rlvr.losses import clips
 from rlvr.losses import contrast
 from rlvr.losses import diagnostics
 from rlvr.losses import entropy
+from rlvr.losses import environment
 from rlvr.losses import kl
 from rlvr.losses import policy_terms
 from rlvr.losses import probability_weights
@@ -24,6 +25,7 @@ klpo = sampler_anchor.klpo
 kl_loss = kl.kl_loss
 kl_convex = two_anchors.kl_convex
 entropy_bonus = entropy.entropy_bonus
+echo_env = environment.echo_env
 hidden_align = alignment.hidden_align
 value_loss = value.value_loss
 mismatch = diagnostics.mismatch
@@ -31,7 +33,7 @@ staleness = diagnostics.staleness
 
 LOSSES = spec.make_table(
     surrogate, policy_gradient, kl_loss, entropy_bonus, hidden_align, value_loss,
-    kl_convex, score_function, mix_ppg, conspo, klpo)
+    kl_convex, score_function, mix_ppg, conspo, klpo, echo_env)
 RATIOS = ratios.RATIOS
 CLIPS = clips.CLIPS
 WEIGHTS = spec.make_table(
@@ -46,4 +48,4 @@ ADVANTAGE_ONLY = frozenset({'surrogate', 'policy_gradient', 'score_function', 'm
 CRITIC_TERMS = frozenset({'value_loss'})
 
 # Masks of terms that are not about all of the policy's tokens, by name.
-OWN_MASKS = {'value_loss': 'graded_tokens'}
+OWN_MASKS = {'value_loss': 'graded_tokens', 'echo_env': 'observed_tokens'}

@@ -19,6 +19,7 @@ VARIANTS = {
     'overthinking': dict(norm='reward', start_step=1, end_step=9),
     'v0_5': dict(variance='null', low=0.0),
     'cliff': dict(prefix_weight=0.5),
+    'rtmc': dict(kappa=0.0, scale='std'),
 }
 
 
@@ -32,6 +33,8 @@ def with_extras(part):
         'label': rollout.tokens[:, 0] % 2,
         'first_error': rollout.tokens[:, 0] % 5 - 1,
         'trusted': rollout.group % 2 == 0,
+        'state_id': rollout.tokens[:, :1] % 2,
+        'action_id': rollout.tokens[:, :1] % 3,
     }
     return part(rollout.replace(extras=rollout.extras | extras))
   return on

@@ -1,0 +1,29 @@
+"""ECHO: GRPO, and the policy also learns to predict what the environment answers.
+
+    python -m experiments.run --config=experiments/configs/echo_env.py:size=tiny
+
+Source: ECHO: Terminal Agents Learn World Models for Free (arXiv 2605.24517). Changes
+from GRPO: rollouts of up to three turns with a tool that looks up a key, and a term
+-logp on the tool's answers, 0.05 of their mean, also in groups without advantage.
+Expect on the toy a policy that starts from 20 supervised steps and asks before it answers;
+no result is claimed beyond that it runs.
+Provenance: abstract, a review and two independent implementations read; official code
+not seen.
+"""
+
+from experiments import tables
+from experiments.configs import base
+from rlvr import envs
+from rlvr import losses
+from rlvr import spec
+
+
+def get_config(arg=None):
+  c = base.defaults(arg)
+  c.env = spec.spec(envs.look_up_tiny)
+  c.rollout.max_turns = 3
+  if tables.parse(arg).get('size') == 'tiny':
+    c.rollout.max_tokens = 16
+    c.model.warm_start_steps = 20
+  c.losses.env = tables.term(spec.spec(losses.echo_env), coef=0.05)
+  return tables.choose(c, arg)
