@@ -4,6 +4,7 @@ import math
 
 import jax
 import ml_collections
+from absl import logging
 
 from experiments import steps
 from experiments import stores
@@ -66,6 +67,11 @@ def check(c: ml_collections.ConfigDict) -> None:
   if r.extra_rows:
     _extra_rows(c)
   steps.check(c)
+  for name, cfg in c.losses.items():
+    if tables.part_names(cfg.term) >= {'kl_loss', 'k1'}:
+      logging.warning(
+          'config.losses.%s: k1 as a loss has a gradient of mean 0, so it holds the policy '
+          'nowhere; k2 or unbiased has that of the KL.', name)
   if not c.losses:
     raise ValueError('config.losses is empty; a run needs at least one loss term.')
   if c.eval.prompts and r.responses > 1 and max(c.eval.pass_at, default=1) > r.responses - 1:

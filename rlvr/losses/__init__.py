@@ -48,4 +48,6 @@ ADVANTAGE_ONLY = frozenset({'surrogate', 'policy_gradient', 'score_function', 'm
 CRITIC_TERMS = frozenset({'value_loss'})
 
 # Masks of terms that are not about all of the policy's tokens, by name.
-OWN_MASKS = {'value_loss': 'graded_tokens', 'echo_env': 'observed_tokens'}
+OWN_MASKS = {
+    'value_loss': 'graded_tokens', 'echo_env': 'observed_tokens', 'conspo': 'two_sided_tokens',
+    'klpo': 'graded_tokens', 'hidden_align': 'answer_anchor'}

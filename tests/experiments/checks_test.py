@@ -74,3 +74,13 @@ class TestCheck:
     del c.losses['pg']
     with pytest.raises(ValueError, match='config.losses is empty'):
       checks.check(c)
+
+
+def test_k1_as_a_loss_is_warned_of(monkeypatch):
+  said = []
+  monkeypatch.setattr(checks.logging, 'warning', lambda form, *args: said.append(form % args))
+  c = base.get_config('size=tiny,losses.kl=kl_loss')
+  checks.check(c)
+  assert not said
+  checks.check(base.get_config('size=tiny,losses.kl=kl_loss,losses.kl.term.estimator=k1'))
+  assert len(said) == 1 and 'config.losses.kl: k1 as a loss' in said[0]
