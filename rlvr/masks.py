@@ -11,6 +11,7 @@ from rlvr import groups
 from rlvr import spec
 from rlvr import types
 from rlvr.advantages import inputs
+from rlvr.advantages import reused_turns
 
 Array = jax.Array
 
@@ -116,6 +117,23 @@ def answer_anchor(
   return (at & where[:, None]).astype(jnp.float32)
 
 
+def credited_tokens(
+    rollout: types.Rollout, *, scope: str = 'last', low: float = 0.0
+) -> Array:
+  """f32[B, T]: policy tokens that `advantages.echo_memory` credits, of failed rollouts too.
+
+  Args:
+    rollout: reads turn, mask, where and the extras of `advantages.echo_memory`.
+    scope, low: its options; with low above 0 these are all the trained tokens.
+
+  Raises:
+    ValueError: an option out of range, or an extra is missing.
+
+  Source: ECHO (arXiv 2606.31650), reconstructed.
+  """
+  return (reused_turns.token_credit(rollout, scope=scope, low=low) != 0).astype(jnp.float32)
+
+
 MASKS = spec.make_table(
     policy_tokens, environment_tokens, valid_tokens, graded_tokens, two_sided_tokens,
-    answer_anchor, observed_tokens)
+    answer_anchor, observed_tokens, credited_tokens)

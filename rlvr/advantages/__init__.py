@@ -13,8 +13,10 @@ from rlvr.advantages import length_penalty
 from rlvr.advantages import median_centred
 from rlvr.advantages import per_reward
 from rlvr.advantages import returns
+from rlvr.advantages import reused_turns
 from rlvr.advantages import segments
 from rlvr.advantages import shared_states
+from rlvr.advantages import step_returns
 from rlvr.advantages import strategies
 from rlvr.advantages import trajectories
 from rlvr.advantages import transforms
@@ -46,12 +48,14 @@ cliff = first_mistake.cliff
 konst_len = trajectories.konst_len
 step_mean = trajectories.step_mean
 rtmc = shared_states.rtmc
+semi_online = step_returns.semi_online
+echo_memory = reused_turns.echo_memory
 
 ADVANTAGES = spec.make_table(
     grpo, dr_grpo, rloo, reinforce, reinforce_pp, reinforce_pp_baseline, grpo_batch_std, opo,
     maxrl, pass_at_k_grpo, mc_grpo, per_column, gdpo, factorized_reward, segment_mean, arc, eapo,
     overthinking, v0_5, cliff, konst_len, step_mean, gae, sao, weighted_grpo,
-    clip_cov, rtmc)
+    clip_cov, rtmc, semi_online, echo_memory)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0

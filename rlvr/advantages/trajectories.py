@@ -41,7 +41,7 @@ def konst_len(
   """
   if k <= 0:
     raise ValueError(f'konst_len: k={k} must be positive (steps).')
-  return _trajectory_advantage(rollout, base) / k
+  return over_trajectories(rollout, base) / k
 
 
 def step_mean(rollout: types.Rollout, *, base=group_relative.grpo) -> Array:
@@ -51,21 +51,25 @@ def step_mean(rollout: types.Rollout, *, base=group_relative.grpo) -> Array:
 
   Source: the baseline of AsyncWebRL (arXiv 2606.05297), see `konst_len`.
   """
-  trajectory = _trajectory(rollout)
+  trajectory = trajectory_ids(rollout)
   num_steps = groups.count(trajectory, rollout.where)
-  return _trajectory_advantage(rollout, base) / jnp.maximum(num_steps, 1)
+  return over_trajectories(rollout, base) / jnp.maximum(num_steps, 1)
 
 
-def _trajectory(rollout):
-  """i32[B]: dense ids of (group, trajectory)."""
+def trajectory_ids(rollout: types.Rollout) -> Array:
+  """i32[B]: dense ids of (group, trajectory); without `trajectory` each row is one."""
   rows = jnp.arange(rollout.where.shape[0], dtype=jnp.int32)
   return order.dense(
       rollout.group, rows if rollout.trajectory is None else rollout.trajectory)
 
 
-def _trajectory_advantage(rollout, base):
-  """base over one row a trajectory, the first graded one, given to all its graded rows."""
-  graded, trajectory = types.graded(rollout), _trajectory(rollout)
+def over_trajectories(rollout: types.Rollout, base) -> Array:
+  """f32[B]: base over one row a trajectory, its first graded one, given to all its graded rows.
+
+  Raises:
+    ValueError: base gives one advantage a token.
+  """
+  graded, trajectory = types.graded(rollout), trajectory_ids(rollout)
   once = graded & (groups.index(trajectory, graded) == 0)
   advantage = base(rollout.replace(where=once))
   if advantage.ndim != 1:

@@ -2,6 +2,7 @@
 
 from rlvr import spec
 from rlvr.selection import filters
+from rlvr.selection import first_returns
 from rlvr.selection import priority
 
 keep_all = filters.keep_all
@@ -11,5 +12,6 @@ overlong_filter = filters.overlong_filter
 live_groups = filters.live_groups
 drop_pivot = filters.drop_pivot
 rorecomp = priority.rorecomp
+varied_returns = first_returns.varied_returns
 
-SELECTION = spec.make_table(*filters.FILTERS, rorecomp)
+SELECTION = spec.make_table(*filters.FILTERS, rorecomp, varied_returns)

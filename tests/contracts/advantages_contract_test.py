@@ -7,6 +7,9 @@ import pytest
 
 from rlvr import advantages
 from rlvr import contracts
+from rlvr import groups
+from rlvr import types
+from rlvr.advantages import trajectories
 
 # Settings other than the defaults that take another way through a part.
 VARIANTS = {
@@ -20,6 +23,8 @@ VARIANTS = {
     'v0_5': dict(variance='null', low=0.0),
     'cliff': dict(prefix_weight=0.5),
     'rtmc': dict(kappa=0.0, scale='std'),
+    'semi_online': dict(episode='row', discount=0.0),
+    'echo_memory': dict(scope='all', low=0.5),
 }
 
 
@@ -35,6 +40,11 @@ def with_extras(part):
         'trusted': rollout.group % 2 == 0,
         'state_id': rollout.tokens[:, :1] % 2,
         'action_id': rollout.tokens[:, :1] % 3,
+        'step_index': rollout.tokens[:, 0] % 3,
+        'match': rollout.tokens[:, 0] % 2,
+        'token_kind': rollout.tokens % 5,
+        'chosen': rollout.tokens[:, :, None] % 3 - 1,
+        'boundaries': rollout.tokens[:, 0] % 3,
     }
     return part(rollout.replace(extras=rollout.extras | extras))
   return on
@@ -49,6 +59,23 @@ def test_advantage(name):
 def test_advantage_with_other_options(name):
   part = functools.partial(advantages.ADVANTAGES[name], **VARIANTS[name])
   contracts.check_advantage(with_extras(part))
+
+
+def in_steps(part):
+  """part, on rollouts whose groups are two trajectories, their steps numbered."""
+  def on(rollout):
+    rollout = rollout.replace(
+        trajectory=(rollout.reward > 0.5).astype(jnp.int32), turn=rollout.tokens % 3)
+    step = groups.rank(
+        rollout.old_logp[:, 0], trajectories.trajectory_ids(rollout), types.graded(rollout))
+    return part(rollout.replace(
+        extras=rollout.extras | {'step_index': step.astype(jnp.int32)}))
+  return on
+
+
+@pytest.mark.parametrize('name', ['semi_online', 'echo_memory'])
+def test_advantage_over_trajectories(name):
+  contracts.check_advantage(with_extras(in_steps(advantages.ADVANTAGES[name])))
 
 
 @pytest.mark.parametrize('name', advantages.TRANSFORMS)
