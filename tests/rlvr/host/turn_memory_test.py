@@ -17,7 +17,7 @@ class TestReconstruct:
       ([10, 20, 30, 40], [0, 1], 75, 0, 1, []),
       ([10, 20], [], 5, 2, 3, [0, 1]),  # the recent turns exceed the budget
       ([10, 20, 30], [0], 30, 3, 1, [2]),  # no room is left
-      ([10, 20, 30], [2, 1], 50, 3, 1, [1, 2]),  # a recent turn is charged once
+      ([10, 20, 5], [2, 1], 25, 3, 1, [1, 2]),  # a recent turn is charged once
       ([9, 1, 1], [0, 1], 2, 3, 1, [1, 2])])  # what does not fit is skipped, the next may
   def test_worked(self, sizes, chosen, budget, now, recent, expected):
     assert turn_memory.reconstruct(sizes, chosen, budget, now, recent=recent) == expected
