@@ -18,7 +18,7 @@ from rlvr import spec
 def get_config(arg=None):
   c = base.defaults(arg)
   if tables.parse(arg).get('size') != 'tiny':
-    c.num_steps = 30
+    c.num_steps = 27
     c.run_dir = 'runs/quickstart'
     c.eval.prompts = 16
     c.rollout.max_tokens = 16  # just the number needs three
