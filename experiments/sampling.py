@@ -79,7 +79,7 @@ def abstract_rollout(
   num_prompts, num_rows = c.rollout.prompts, most_rows(c)
   row = lambda dtype, *shape: jax.ShapeDtypeStruct((num_rows, *shape), dtype)
   tokens, turns = c.rollout.max_tokens, c.rollout.max_turns
-  steps = ('state_id', 'action_id') if turns > 1 else ()
+  steps = {'state_id': (), 'action_id': (), 'action_uses': (4,)} if turns > 1 else {}
   prompts = types.Prompts(
       tokens=jax.ShapeDtypeStruct((num_prompts, width), jnp.int32),
       length=jax.ShapeDtypeStruct((num_prompts,), jnp.int32),
@@ -93,7 +93,7 @@ def abstract_rollout(
       turn=row(jnp.int32, tokens) if turns > 1 else None,
       graded=row(bool), extras=jax.eval_shape(lambda: draws.empty(
           num_rows, tokens, c.rollout.num_draws)) | {name: row(jnp.int32) for name in offsets}
-      | {name: row(jnp.int32, turns) for name in steps})
+      | {name: row(jnp.int32, turns, *each) for name, each in steps.items()})
 
 
 def truncation(c: ml_collections.ConfigDict) -> heads.Truncation:

@@ -9,6 +9,7 @@ from rlvr.advantages import first_mistake
 from rlvr.advantages import fused
 from rlvr.advantages import group_relative
 from rlvr.advantages import group_variants
+from rlvr.advantages import influence
 from rlvr.advantages import length_penalty
 from rlvr.advantages import median_centred
 from rlvr.advantages import per_reward
@@ -50,12 +51,13 @@ step_mean = trajectories.step_mean
 rtmc = shared_states.rtmc
 semi_online = step_returns.semi_online
 echo_memory = reused_turns.echo_memory
+iapo = influence.iapo
 
 ADVANTAGES = spec.make_table(
     grpo, dr_grpo, rloo, reinforce, reinforce_pp, reinforce_pp_baseline, grpo_batch_std, opo,
     maxrl, pass_at_k_grpo, mc_grpo, per_column, gdpo, factorized_reward, segment_mean, arc, eapo,
     overthinking, v0_5, cliff, konst_len, step_mean, gae, sao, weighted_grpo,
-    clip_cov, rtmc, semi_online, echo_memory)
+    clip_cov, rtmc, semi_online, echo_memory, iapo)
 TRANSFORMS = transforms.TRANSFORMS
 
 # Baselines taken from the other members: with one response a prompt they are 0

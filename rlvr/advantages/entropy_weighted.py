@@ -64,7 +64,4 @@ def eapo(
     step = inputs.extra(rollout, 'step', 'eapo with decay_steps')
     strength *= 1 - jnp.clip(step / decay_steps, 0.0, 1.0)
   exponent = strength[:, None] * height
-  # The row's largest cancels in the ratio, and keeps exp in range for any kappa.
-  top = jnp.max(exponent, axis=1, keepdims=True, where=tokens, initial=-jnp.inf)
-  raw = jnp.exp(jnp.where(tokens, exponent - jnp.where(jnp.isfinite(top), top, 0.0), 0.0))
-  return jax.lax.stop_gradient(advantages[:, None] * reweight.mass_preserving(raw, tokens))
+  return jax.lax.stop_gradient(advantages[:, None] * reweight.exponential(exponent, tokens))

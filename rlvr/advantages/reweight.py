@@ -27,3 +27,19 @@ def mass_preserving(raw: Array, mask: Array, unit: Array | None = None) -> Array
     total, size = groups.sum(total, unit, every), groups.sum(size, unit, every)
   mean = total / jnp.maximum(size, 1.0)
   return groups.zero_off(raw, kept) / jnp.where(mean > 0, mean, 1.0)[:, None]
+
+
+def exponential(exponent: Array, tokens: Array) -> Array:
+  """mass_preserving(exp(exponent)) within each row, in range for any finite exponent.
+
+  Args:
+    exponent: f32[B, T], finite on `tokens`.
+    tokens: bool[B, T].
+
+  Returns:
+    f32[B, T]; 0 off `tokens`. A constant exponent gives 1.
+  """
+  # The row's largest cancels in the ratio.
+  top = jnp.max(exponent, axis=1, keepdims=True, where=tokens, initial=-jnp.inf)
+  raw = jnp.exp(jnp.where(tokens, exponent - jnp.where(jnp.isfinite(top), top, 0.0), 0.0))
+  return mass_preserving(raw, tokens)

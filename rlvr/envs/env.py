@@ -27,6 +27,7 @@ class Env(NamedTuple):
     respond: (task, texts) -> what the world answers to the last of the policy's turns,
       or None where the conversation is over; deterministic. None: one turn. The verifier
       gets the whole text, answers of the world included.
+    failed: whether an answer of `respond` says that the turn was in error; None: none does.
   """
 
   train: Sequence[Task]
@@ -34,6 +35,7 @@ class Env(NamedTuple):
   verifier: Callable[[Task, str], verdict.Verdict]
   description: str
   respond: Callable[[Task, tuple[str, ...]], str | None] | None = None
+  failed: Callable[[str], bool] | None = None
 
 
 class Tasks(Sequence):

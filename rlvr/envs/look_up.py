@@ -7,6 +7,7 @@ from rlvr import verifiers
 from rlvr.envs import env
 
 _LETTERS = 'abcdefgh'
+_UNKNOWN = '=?>'
 
 
 def look_up_tiny(*, letters: int = 8, num_held_out: int = 16, seed: int = 0) -> env.Env:
@@ -22,7 +23,7 @@ def look_up_tiny(*, letters: int = 8, num_held_out: int = 16, seed: int = 0) -> 
     seed: of the values and of which keys are held out.
 
   Returns:
-    An Env with `respond`; rollout.max_turns must be at least 2. Each task has a
+    An Env with `respond` and `failed`; rollout.max_turns must be at least 2. Each task has a
     'script', the solution as (text, the world's answer or None) pairs.
 
   Raises:
@@ -40,7 +41,7 @@ def look_up_tiny(*, letters: int = 8, num_held_out: int = 16, seed: int = 0) -> 
   return env.Env(
       train=env.Tasks(num_train, functools.partial(make, 0)),
       held_out=env.Tasks(num_held_out, functools.partial(make, num_train)),
-      verifier=_after_the_value, respond=respond,
+      verifier=_after_the_value, respond=respond, failed=failed,
       description=f'look-ups: {num_train} keys to train on, {num_held_out} held out')
 
 
@@ -48,7 +49,12 @@ def respond(task: env.Task, texts: tuple[str, ...]) -> str | None:
   """The value of the key asked for, '=?>' for anything else, None once it was given."""
   if any(text == task['key'] for text in texts[:-1]):
     return None
-  return f'={task["answer"]}>' if texts[-1] == task['key'] else '=?>'
+  return f'={task["answer"]}>' if texts[-1] == task['key'] else _UNKNOWN
+
+
+def failed(answer: str) -> bool:
+  """Whether the world did not know the query."""
+  return answer == _UNKNOWN
 
 
 def _after_the_value(task, text):

@@ -6,6 +6,7 @@ and the sampler continues the row from its own tokens. Text is for the environme
 eyes alone.
 """
 
+import functools
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 
 from rlvr import types
 from rlvr.envs import env as env_lib
+from rlvr.host import influence_graph
 
 
 class Conversation:
@@ -28,7 +30,8 @@ class Conversation:
 
   The rollout gets `turn` i32[B, T], the turn of each token, an observation's being
   that of the turn it answers (0 off `valid`), and extras `state_id` and `action_id`
-  i32[B, max_turns] (see `signatures`).
+  i32[B, max_turns] (see `signatures`) and `action_uses` i32[B, max_turns, 4] (see
+  influence_graph.py).
   """
 
   def __init__(self, sampler: Any, env: env_lib.Env, tokenizer: Any, max_turns: int):
@@ -37,12 +40,14 @@ class Conversation:
     self._env = env
     self._tokenizer = tokenizer
     self._max_turns = max_turns
+    self._annotate = functools.partial(influence_graph.by_rules, failed=env.failed)
 
   def __call__(self, params, prompts, key, version, greedy, counts=None):
     rollout, stats = self._sampler(params, prompts, key, version, greedy, counts)
     tasks = [self._task(int(i)) for i in np.asarray(prompts.id)]
     prompt = np.asarray(rollout.prompt)
     said: list[list[str]] = [[] for _ in prompt]
+    heard: list[list[str]] = [[] for _ in prompt]
     turn = np.zeros(rollout.tokens.shape, np.int32)
     start = np.zeros(len(prompt), np.int32)  # where a row's present turn begins
     running = np.asarray(rollout.where)
@@ -57,6 +62,9 @@ class Conversation:
         break
       answers = [self._env.respond(tasks[prompt[row]], tuple(said[row])) if running[row] else None
                  for row in range(len(prompt))]
+      for texts, text in zip(heard, answers, strict=True):
+        if text is not None:
+          texts.append(text)
       seen = [None if text is None else self._tokenizer.encode(text) for text in answers]
       rollout, running = append(rollout, seen, version)
       if not running.any():
@@ -69,7 +77,10 @@ class Conversation:
       rollout, more = self._sampler.resume(params, rollout, key, version)
       stats = jax.tree.map(jnp.add, stats, more)
     state, action = signatures(said, self._max_turns)
-    extras = {'state_id': jnp.asarray(state), 'action_id': jnp.asarray(action)}
+    uses = influence_graph.batch_counts(
+        self._annotate, [tasks[index] for index in prompt], said, heard, self._max_turns)
+    extras = {'state_id': jnp.asarray(state), 'action_id': jnp.asarray(action),
+              'action_uses': jnp.asarray(uses)}
     return rollout.replace(turn=jnp.asarray(turn), extras=rollout.extras | extras), stats
 
   def _task(self, index):

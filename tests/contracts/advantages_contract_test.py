@@ -25,6 +25,7 @@ VARIANTS = {
     'rtmc': dict(kappa=0.0, scale='std'),
     'semi_online': dict(episode='row', discount=0.0),
     'echo_memory': dict(scope='all', low=0.5),
+    'iapo': dict(clip=2.0, beta=100.0),
 }
 
 
@@ -45,6 +46,7 @@ def with_extras(part):
         'token_kind': rollout.tokens % 5,
         'chosen': rollout.tokens[:, :, None] % 3 - 1,
         'boundaries': rollout.tokens[:, 0] % 3,
+        'action_uses': rollout.tokens[:, :2, None] % jnp.array([[[4, 3, 2, 2]]]),
     }
     return part(rollout.replace(extras=rollout.extras | extras))
   return on

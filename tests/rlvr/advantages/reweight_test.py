@@ -21,3 +21,10 @@ def test_the_mean_over_a_trajectory_is_one():
   np.testing.assert_allclose(weight[:2].sum(), 5, rtol=1e-6)
   np.testing.assert_allclose(weight[0], np.array([1, 2, 4, 0]) / 2.6, rtol=1e-6)
   np.testing.assert_array_equal(weight[2], 0)
+
+
+def test_exponential():
+  weight = reweight.exponential(jnp.log(RAW) + 1e4, MASK != 0)
+  np.testing.assert_allclose(weight, reweight.mass_preserving(RAW, MASK), rtol=1e-2)
+  np.testing.assert_allclose(
+      reweight.exponential(jnp.full(RAW.shape, 1e4), MASK != 0), MASK != 0, atol=1e-6)

@@ -23,6 +23,7 @@ class TestLookUp:
     env = envs.look_up_tiny()
     key = env.train[0]['key']
     assert env.respond(env.train[0], ('zz',)) == '=?>'
+    assert env.failed('=?>') and not env.failed('=7>')
     assert env.respond(env.train[0], ('', key)) == f'={env.train[0]["answer"]}>'
     assert env.respond(env.train[0], (key, '', key)) is None
 

@@ -56,7 +56,7 @@ class Scripted:
 
 
 def converse(scripts, respond, max_turns=2, width=8):
-  task = {'id': 0}
+  task = {'id': 0, 'messages': []}
   env = env_lib.Env([task] * len(scripts), [], None, '', respond)
   prompts = testing.make_rollout([[0.]] * len(scripts)).prompts
   talk = turns.Conversation(Scripted(scripts, width), env, Words(), max_turns)
@@ -103,6 +103,18 @@ class TestConversation:
     np.testing.assert_array_equal(rollout.tokens, [[1, 9, 5, 9, 0, 0, 0, 0]])
     np.testing.assert_array_equal(rollout.turn[0, :4], [0, 0, 1, 1])
 
+  def test_what_was_used_is_counted(self):
+    """'so' is the world's word first; the empty first turn elicited it and is in error."""
+    env = env_lib.Env([{'id': 0, 'messages': []}], [], None, '', lambda task, texts: '!so',
+                      failed=lambda text: text == '!so')
+    prompts = testing.make_rollout([[0.]]).prompts
+    for failed, uses in ((None, [[1, 0, 0, 0], [0, 1, 0, 0]]),
+                         (env.failed, [[0, 0, 1, 1], [0, 0, 0, 0]])):
+      talk = turns.Conversation(
+          Scripted([[[9], [5, 9]]]), env._replace(failed=failed), Words(), 2)
+      rollout, _ = talk(None, prompts, None, 7, False)
+      np.testing.assert_array_equal(rollout.extras['action_uses'], [uses])
+
 
 class TestSignatures:
 
@@ -145,7 +157,7 @@ class Numbers:
 def test_the_schedule_changes_nothing_and_logps_belong_to_their_tokens():
   prompts = types.Prompts(tokens=jnp.array([[1, 3], [6, 0]]), length=jnp.array([2, 1]),
                           id=jnp.arange(2))
-  env = env_lib.Env([{}, {}], [], None, '', lambda task, texts: '4 5')
+  env = env_lib.Env([{'messages': []}] * 2, [], None, '', lambda task, texts: '4 5')
   params, key = jax.jit(POLICY.init)(jax.random.key(0)), jax.random.key(8)
   talk = lambda slots: turns.Conversation(Real(slots), env, Numbers(), 3)(
       params, prompts, key, 0, False)[0]
