@@ -6,7 +6,10 @@ Source: IAPO: Influence-Aware Policy Optimization for Credit Assignment in Multi
 Service Agents (arXiv 2608.24588). Changes from GRPO: rollouts of up to three turns with a
 tool that looks up a key; in a success the turns that supply or use information earn more,
 in a failure the turns in error are blamed. Who used what is found by comparing words.
-Expect (paper, Qwen3-8B, tau2-Bench): 29.6 -> 42.2 over GRPO, a narrow optimum in `clip`.
+Expect on the toy an outcome from 0.45 in the first ten of its 60 steps to 0.69 in the last
+ten, as GRPO's 0.45 to 0.67 (three seeds, no difference beyond noise: chains of two turns
+leave little to route). Paper (Qwen3-8B, tau2-Bench): 29.6 -> 42.2 over GRPO, a narrow
+optimum in `clip`.
 Provenance: method and experiments read, appendices not; the annotator is ours.
 """
 

@@ -44,6 +44,7 @@ class Conversation:
 
   def __call__(self, params, prompts, key, version, greedy, counts=None):
     rollout, stats = self._sampler(params, prompts, key, version, greedy, counts)
+    rollout = _unplaced(rollout)
     tasks = [self._task(int(i)) for i in np.asarray(prompts.id)]
     prompt = np.asarray(rollout.prompt)
     said: list[list[str]] = [[] for _ in prompt]
@@ -75,6 +76,7 @@ class Conversation:
         turn[row, first[row]:start[row]] = number
       # The same key: a token's noise depends on its row and place alone.
       rollout, more = self._sampler.resume(params, rollout, key, version)
+      rollout = _unplaced(rollout)
       stats = jax.tree.map(jnp.add, stats, more)
     state, action = signatures(said, self._max_turns)
     uses = influence_graph.batch_counts(
@@ -86,6 +88,11 @@ class Conversation:
   def _task(self, index):
     train = self._env.train
     return train[index] if index < len(train) else self._env.held_out[index - len(train)]
+
+
+def _unplaced(rollout):
+  """The rollout without the mesh that the params gave it, which would trace resume again."""
+  return jax.tree.map(jnp.asarray, jax.device_get(rollout))
 
 
 def append(
