@@ -126,6 +126,17 @@ def defaults(arg: str | None = None) -> ml_collections.ConfigDict:
   return c
 
 
+def several_turns(arg: str | None = None) -> ml_collections.ConfigDict:
+  """The defaults with up to three turns, in which the policy may look a key up."""
+  c = defaults(arg)
+  c.env = spec.spec(envs.look_up_tiny)
+  c.rollout.max_turns = 3
+  if tables.parse(arg).get('size') == 'tiny':
+    c.rollout.max_tokens = 16
+    c.model.warm_start_steps = 40
+  return c
+
+
 def tiny(c: ml_collections.ConfigDict) -> None:
   """The byte-level toy on one-digit sums: a run takes seconds."""
   c.num_steps = 60

@@ -13,17 +13,11 @@ not seen.
 
 from experiments import tables
 from experiments.configs import base
-from rlvr import envs
 from rlvr import losses
 from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.defaults(arg)
-  c.env = spec.spec(envs.look_up_tiny)
-  c.rollout.max_turns = 3
-  if tables.parse(arg).get('size') == 'tiny':
-    c.rollout.max_tokens = 16
-    c.model.warm_start_steps = 40
+  c = base.several_turns(arg)
   c.losses.env = tables.term(spec.spec(losses.echo_env), coef=0.05)
   return tables.choose(c, arg)

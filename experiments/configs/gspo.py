@@ -18,6 +18,10 @@ from rlvr import spec
 
 
 def get_config(arg=None):
+  return tables.choose(defaults(arg), arg)
+
+
+def defaults(arg=None):
   c = base.defaults(arg)
   c.losses.pg.term = spec.spec(
       losses.surrogate, ratio=spec.spec(losses.ratios.sequence_ratio),
@@ -26,4 +30,4 @@ def get_config(arg=None):
   c.batch.minibatches = 4
   if tables.parse(arg).get('size') == 'tiny':
     c.optimizer.learning_rate = 3e-4  # four updates a batch; the toy falls apart at 1e-3
-  return tables.choose(c, arg)
+  return c

@@ -10,19 +10,12 @@ knowledge.
 """
 
 from experiments import tables
-from experiments.configs import base
-from rlvr import aggregate
+from experiments.configs import gspo
 from rlvr import losses
 from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.defaults(arg)
-  c.losses.pg.term = spec.spec(
-      losses.surrogate, ratio=spec.spec(losses.ratios.sequence_token_ratio),
-      clip=spec.spec(losses.clips.ppo_clip, low=3e-4, high=4e-4))
-  c.aggregate = spec.spec(aggregate.seq_mean_token_mean)
-  c.batch.minibatches = 4
-  if tables.parse(arg).get('size') == 'tiny':
-    c.optimizer.learning_rate = 3e-4  # four updates a batch; the toy falls apart at 1e-3
+  c = gspo.defaults(arg)
+  c.losses.pg.term.ratio = spec.spec(losses.ratios.sequence_token_ratio)
   return tables.choose(c, arg)

@@ -13,16 +13,10 @@ Provenance: abstract only, reconstructed: the smoothing and its default are ours
 from experiments import tables
 from experiments.configs import base
 from rlvr import advantages
-from rlvr import envs
 from rlvr import spec
 
 
 def get_config(arg=None):
-  c = base.defaults(arg)
-  c.env = spec.spec(envs.look_up_tiny)
-  c.rollout.max_turns = 3
-  if tables.parse(arg).get('size') == 'tiny':
-    c.rollout.max_tokens = 16
-    c.model.warm_start_steps = 40
+  c = base.several_turns(arg)
   c.advantage = spec.spec(advantages.rtmc)
   return tables.choose(c, arg)
