@@ -18,7 +18,7 @@ from rlvr import memory
 from rlvr import optimizer
 from rlvr import selection
 from rlvr import types
-from rlvr.lab import loop
+from rlvr.lab import jitted_loop as loop
 from rlvr.lab import task as task_lib
 from rlvr.policy import tiny
 from rlvr.policy import transformer
